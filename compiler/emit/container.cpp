@@ -286,7 +286,7 @@ std::string compute_unit(const std::string& kernel, const std::string& partition
 }
 
 Result<Bytes> write_container(const plan::EmulationData& data, const plan::Device& device,
-                              std::span<const std::byte> bitstream) {
+                              std::span<const std::byte> bitstream, const std::vector<plan::Pace>& paces) {
   std::vector<Kernel> kernels = kernels_of(data.record);
   std::size_t units = 0;
   for (auto& kernel : kernels)
@@ -306,6 +306,7 @@ Result<Bytes> write_container(const plan::EmulationData& data, const plan::Devic
                                    {MEM_TOPOLOGY, "mem_topology", memory},
                                    {ASK_GROUP_TOPOLOGY, "group_topology", memory}};
   add_own_sections(data, device, kernels, false, connectivity, connectivity, sections);
+  if (!paces.empty()) sections.back().bytes = plan::encode_emulation_data(data, paces);
   return assemble(header_of(data.record, device, sections.size()), sections);
 }
 

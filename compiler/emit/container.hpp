@@ -9,6 +9,7 @@
 #include "runtime/base/result.hpp"
 #include "runtime/plan/cluster.hpp"
 #include "runtime/plan/image.hpp"
+#include "runtime/plan/pace.hpp"
 
 namespace millrace::compiler::emit {
 
@@ -20,11 +21,13 @@ std::string compute_unit(const std::string& kernel, const std::string& partition
 
 /// Writes an FPGA image for `device` in the format of image_abi.hpp. The image's uuid comes from the content digest in
 /// the record (the description of its partitions), timestamps are zero, and the header has our checksum. `bitstream` is
-/// the vendor's; it is empty for emulated cards. The memory banks in `data.record` must be the device's. Returns
-/// kDoesNotFit if the image has more than 128 compute units, the most that an xclbin can number.
+/// the vendor's; it is empty for emulated cards. `paces` has the predicted times of each partition, or nothing. The
+/// memory banks in `data.record` must be the device's. Returns kDoesNotFit if the image has more than 128 compute units,
+/// the most that an xclbin can number.
 Result<std::vector<std::byte>> write_container(const runtime::plan::EmulationData& data,
                                                const runtime::plan::Device& device,
-                                               std::span<const std::byte> bitstream = {});
+                                               std::span<const std::byte> bitstream = {},
+                                               const std::vector<runtime::plan::Pace>& paces = {});
 
 /// Makes an FPGA image of `vendor`, an xclbin that v++ linked from vitis/<image>/. The result has the vendor's
 /// bitstream, memories, clocks, platform and uuid, and the record (description of the partitions) and EMULATION_DATA of

@@ -13,6 +13,7 @@
 #include "runtime/base/file.hpp"
 #include "runtime/plan/image.hpp"
 #include "runtime/plan/image_abi.hpp"
+#include "runtime/plan/pace.hpp"
 #include "runtime/plan/parameters.hpp"
 
 namespace millrace::compiler::emit {
@@ -63,6 +64,7 @@ class DeploymentWriter {
     const auto programs = partition_programs(program_, solution_);
     MILLRACE_TRY(add_communication(programs));
     MILLRACE_TRY(predict_passages(programs));
+    predict_paces(programs);
     for (std::size_t place = 0; place < solution_.card.size(); ++place) MILLRACE_TRY(add_image(place));
     MILLRACE_TRY(add_vitis());
     MILLRACE_TRY(check_communication(out_.plan, cluster_, out_.binding, frames_per_second_));
@@ -147,11 +149,31 @@ class DeploymentWriter {
       if (design == designs_.end() || design->second.latency_cycles > kMostPlayedCycles) return {};
     }
     MILLRACE_ASSIGN(const auto all, passages(programs, solution_, cluster_, designs_));
-    for (std::size_t i = 0; i < programs.size(); ++i)
+    for (std::size_t i = 0; i < programs.size(); ++i) {
+      last_outputs_.push_back(all[i].last_output);
       if (!solution_.parts[i].host)
         passages_[programs[i].name] = static_cast<std::uint64_t>(
             std::llround(all[i].last_output * device(solution_.parts[i].place).clock_mhz * 1e6));
+    }
     return {};
+  }
+
+  /// Computes the times with which emulated cards can keep the pace of the hardware. If the passage of a frame was not
+  /// simulated, a partition's delay is its whole latency, as if it began when its input is complete.
+  void predict_paces(const std::vector<kernels::Program>& programs) {
+    std::vector<double> delays;
+    if (!last_outputs_.empty()) delays = tails(programs, solution_, cluster_, last_outputs_);
+    for (std::size_t i = 0; i < programs.size(); ++i) {
+      const auto design = designs_.find(programs[i].name);
+      if (solution_.parts[i].host || design == designs_.end()) continue;
+      const double nanoseconds_a_cycle = 1e3 / device(solution_.parts[i].place).clock_mhz;
+      const auto rounded = [](double value) { return static_cast<std::uint64_t>(std::llround(value)); };
+      const double interval = static_cast<double>(design->second.interval_cycles) * nanoseconds_a_cycle;
+      const double delay = delays.empty()
+                               ? static_cast<double>(design->second.latency_cycles) * nanoseconds_a_cycle
+                               : delays[i] * 1e9;
+      paces_[programs[i].name] = {std::max<std::uint64_t>(1, rounded(interval)), rounded(delay)};
+    }
   }
 
   /// Adds to an FPGA image one port for each communication channel of a partition's port. `links` counts the rows of
@@ -263,6 +285,7 @@ class DeploymentWriter {
     data.record.name = image.name;
     data.record.device = image.device;
     data.record.clock_mhz = device(place).clock_mhz;
+    std::vector<Pace> paces;
     std::uint32_t links = 0;
     rooms_.clear();
     for (auto& partition : out_.plan.partitions) {
@@ -279,6 +302,8 @@ class DeploymentWriter {
       for (const auto& port : partition.inputs) add_ports(partition, port, true, links, made);
       for (const auto& port : partition.outputs) add_ports(partition, port, false, links, made);
       data.programs.push_back(kernels::topology_of(program));
+      const auto pace = paces_.find(partition.name);
+      paces.push_back(pace == paces_.end() ? Pace() : pace->second);
       Rtl rtl;
       if (const auto design = designs_.find(partition.name); design != designs_.end()) {
         MILLRACE_ASSIGN(rtl, add_rtl(design->second, program, place, made));
@@ -293,7 +318,7 @@ class DeploymentWriter {
     data.record.content_digest = compute_content_digest(data.record);
     image.content_digest = data.record.content_digest;
     image.uuid = uuid_from_digest(image.content_digest);
-    MILLRACE_ASSIGN(std::vector<std::byte> bytes, write_container(data, device(place)));
+    MILLRACE_ASSIGN(std::vector<std::byte> bytes, write_container(data, device(place), {}, paces));
     image.file_sha256 = sha256_hex(bytes);
     out_.files[image.file] = std::move(bytes);
     out_.plan.images.push_back(std::move(image));
@@ -336,6 +361,8 @@ class DeploymentWriter {
   std::map<std::string, TopInterface> tops_;       // ports of each partition with hardware, by its name
   std::map<std::uint32_t, LinkRoom> rooms_;        // link index -> credits and packet size; current image
   std::map<std::string, std::uint64_t> passages_;  // partition -> cycles until a frame has passed it
+  std::vector<double> last_outputs_;               // by part, in seconds; empty if no passage was simulated
+  std::map<std::string, Pace> paces_;              // of each partition with hardware, by its name
 };
 
 }  // namespace

@@ -28,8 +28,12 @@ std::optional<std::string>& selected() {
 }
 
 /// Returns the emulated cards and cables in the text format that the shim reads.
-Result<std::string> machine_of(const plan::Cluster& cluster, Fidelity fidelity) {
+Result<std::string> machine_of(const plan::Cluster& cluster, Fidelity fidelity, Pace pace) {
   Topology topology;
+  if (const char* options = std::getenv("MILLRACE_EMULATION_OPTIONS"))
+    MILLRACE_TRY(parse_options(options, topology.options));
+  if (fidelity == Fidelity::kRtl) topology.options.rtl = true;
+  if (pace != 0) topology.options.pace = pace;
   std::map<std::string, std::uint32_t> index;
   for (const auto& card : cluster.cards) {
     std::uint64_t memory = 0;
@@ -49,10 +53,10 @@ Result<std::string> machine_of(const plan::Cluster& cluster, Fidelity fidelity) 
     made.address_a = cable.a.address;
     made.address_b = cable.b.address;
     made.faults = cable.faults;
+    if (topology.options.pace == 0) continue;
+    made.gigabits_per_second = cable.gigabits_per_second;
+    made.latency_ns = cable.latency_ns;
   }
-  if (const char* options = std::getenv("MILLRACE_EMULATION_OPTIONS"))
-    MILLRACE_TRY(parse_options(options, topology.options));
-  if (fidelity == Fidelity::kRtl) topology.options.rtl = true;
   const std::string text = to_text(topology);
   MILLRACE_TRY(parse_topology(text));  // checks names and bounds
   return text;
@@ -91,7 +95,7 @@ Result<fs::path> find_card(const fs::path& folder) {
 
 }  // namespace
 
-Status select_backend(const plan::Cluster& cluster, Fidelity fidelity) {
+Status select_backend(const plan::Cluster& cluster, Fidelity fidelity, Pace pace) {
   if (cluster.hosts.size() > 1)
     return Error(ErrorCode::kInvalidInput,
                  "cluster '" + cluster.name + "' has " + std::to_string(cluster.hosts.size()) +
@@ -100,9 +104,17 @@ Status select_backend(const plan::Cluster& cluster, Fidelity fidelity) {
     return Error(ErrorCode::kInvalidInput, "cluster '" + cluster.name +
                                                "' has real cards; "
                                                "only emulated cards can be simulated at rtl fidelity");
+  if (pace != 0 && !cluster.emulated)
+    return Error(ErrorCode::kInvalidInput, "cluster '" + cluster.name +
+                                               "' has real cards, which run at their own pace; "
+                                               "leave out --pace, or use a cluster of emulated cards");
+  if (pace != 0 && fidelity == Fidelity::kRtl)
+    return Error(ErrorCode::kInvalidInput,
+                 "cards that simulate their SystemVerilog cannot keep a pace; leave out --pace or use "
+                 "--fidelity functional");
   std::string text;
   if (cluster.emulated) {
-    MILLRACE_ASSIGN(text, machine_of(cluster, fidelity));
+    MILLRACE_ASSIGN(text, machine_of(cluster, fidelity, pace));
   }
   if (selected().has_value()) {
     if (*selected() == text) return {};

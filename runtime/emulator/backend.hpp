@@ -17,12 +17,16 @@ enum class Fidelity {
   kRtl,         // simulates the SystemVerilog, which must be in the cache (runtime/rtl/build.hpp)
 };
 
+/// How many times slower than the predicted hardware emulated cards and cables are; 0: as fast as the computer can.
+using Pace = double;
+
 /// Selects the backend. For an emulated cluster, sets XILINX_XRT to the folder of Millrace's libxrt_core.so.2
 /// (MILLRACE_XRT_SHIM, or <bin>/../lib/millrace/xrt), MILLRACE_CARD to the card program, and MILLRACE_EMULATION to the
 /// cluster's topology. For a real cluster, checks that XILINX_XRT is set. Returns kInvalidInput for a non-default
-/// fidelity of a real cluster, for a cluster of several hosts (plan::cluster_of_host() returns the part of one), or for another cluster in a second call, because XRT cannot change its backend within a
-/// process. Returns kEnvironment if a file or variable is missing.
-Status select_backend(const plan::Cluster& cluster, Fidelity fidelity = Fidelity::kFunctional);
+/// fidelity or a pace of a real cluster, for a pace below 1 or at rtl fidelity, for a cluster of several hosts
+/// (plan::cluster_of_host() returns the part of one), or for another cluster in a second call, because XRT cannot change
+/// its backend within a process. Returns kEnvironment if a file or variable is missing.
+Status select_backend(const plan::Cluster& cluster, Fidelity fidelity = Fidelity::kFunctional, Pace pace = 0);
 
 /// Changes what happens to datagrams on a UDP cable of the selected emulated cluster, in both directions, from now on.
 /// Takes up to 50 ms to have an effect. Any thread may call it. Returns kNotFound if the cluster has no such

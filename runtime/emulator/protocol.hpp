@@ -136,7 +136,7 @@ struct PacketHeader {
   std::uint32_t offset;  // where the payload belongs in the frame's packed form
   std::uint32_t length;
   std::uint32_t last;
-  std::uint64_t reserved;
+  std::uint64_t arrives_at;  // the receiver reads the packet no sooner: steady clock, in nanoseconds
 };
 static_assert(sizeof(PacketHeader) == 32);
 
@@ -165,16 +165,26 @@ struct CableFaults {
   LongWord latency_nanoseconds;
 };
 
-/// Memory that all cards share. Constant after the first card has started, except doorbells, rings, addresses and faults.
+/// How long packets take over a cable of rings, with the pace. All 0: no time.
+struct CableTimes {
+  double nanoseconds_per_byte;
+  std::uint64_t latency_nanoseconds;
+  LongWord free_at[2];  // when earlier frames are sent, by sending end; written by the sending card
+};
+
+/// Memory that all cards share. Constant after the first card has started, except doorbells, rings, addresses, faults
+/// and CableTimes::free_at.
 struct Fabric {
   std::uint32_t magic;
   std::uint32_t cards, cables;
   std::uint32_t spin_nanoseconds;  // how long a card polls for work before it sleeps
   std::uint32_t rtl;               // 1: cards simulate their SystemVerilog
+  double pace;  // partitions take this many times their predicted time; 0: no time is predicted
   CableEnd cable[kMaxCables][2];
   std::uint32_t uses_udp[kMaxCables];  // 1: datagrams on the host's network instead of rings
   UdpAddress udp[kMaxCables][2];
   CableFaults faults[kMaxCables][2];  // [cable][end that sends]
+  CableTimes times[kMaxCables];
   Doorbell doorbell[kMaxCards];
   Ring rings[kMaxCables][2][plan::abi::kMaxTags];  // [cable][end that sends][tag]
 };

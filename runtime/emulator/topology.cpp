@@ -43,6 +43,7 @@ std::string as_text(double value) {
 
 constexpr std::size_t kMaxName = 64;
 const std::string kAnyAddress = "127.0.0.1:0";
+constexpr double kMaxPace = 1e6;
 
 Result<Topology::Card> parse_card(const std::vector<std::string_view>& words) {
   Topology::Card card;
@@ -116,7 +117,11 @@ std::string to_text(const Topology& topology) {
   const auto end = [](const Topology::End& e) {
     return std::to_string(e.card) + "." + std::to_string(e.connector);
   };
-  for (const auto& cable : topology.cables) text += ";cable " + end(cable.a) + " " + end(cable.b);
+  for (const auto& cable : topology.cables) {
+    text += ";cable " + end(cable.a) + " " + end(cable.b);
+    if (cable.gigabits_per_second > 0)
+      text += " " + as_text(cable.gigabits_per_second) + " " + as_text(cable.latency_ns);
+  }
   const auto or_any = [](const std::string& address) { return address.empty() ? kAnyAddress : address; };
   for (std::size_t i = 0; i < topology.cables.size(); ++i) {
     const auto& cable = topology.cables[i];
@@ -134,11 +139,19 @@ std::string to_text(const Topology& topology) {
   text += ";options program_time=" + std::to_string(o.program_time.count()) +
           " call_timeout=" + std::to_string(o.call_timeout.count()) +
           " spin=" + std::to_string(o.spin.count()) + " rtl=" + (o.rtl ? "1" : "0");
+  if (o.pace > 0) text += " pace=" + as_text(o.pace);
   return text;
 }
 
 Status parse_options(std::string_view text, Topology::Options& options) {
+  constexpr std::string_view kPace = "pace=";
   for (const auto word : split(text, ' ')) {
+    if (word.starts_with(kPace)) {
+      if (!parse_number(word.substr(kPace.size()), options.pace) || !(options.pace >= 1) ||
+          options.pace > kMaxPace)
+        return wrong("option '" + std::string(word) + "': pace is a number from 1 to 1000000");
+      continue;
+    }
     const auto equals = word.find('=');
     std::uint32_t value = 0;
     if (equals == std::string_view::npos || !parse_number(word.substr(equals + 1), value) || value > 600'000)
@@ -155,7 +168,7 @@ Status parse_options(std::string_view text, Topology::Options& options) {
     } else {
       return wrong("option '" + std::string(word) +
                    "' is unknown, zero or too large; "
-                   "known options: program_time, call_timeout (> 0), spin, rtl (0 or 1)");
+                   "known options: program_time, call_timeout (> 0), spin, rtl (0 or 1), pace (>= 1)");
     }
   }
   return {};
@@ -176,7 +189,7 @@ Result<Topology> parse_topology(std::string_view text) {
       topology.cards.push_back(std::move(card));
       if (topology.cards.size() > kMaxCards)
         return wrong("more than " + std::to_string(kMaxCards) + " cards; use fewer, or several host ranks");
-    } else if (words.size() == 3 && words[0] == "cable") {
+    } else if ((words.size() == 3 || words.size() == 5) && words[0] == "cable") {
       MILLRACE_ASSIGN(const auto a, parse_end(words[1], topology));
       MILLRACE_ASSIGN(const auto b, parse_end(words[2], topology));
       for (const auto& end : {a, b})
@@ -184,6 +197,12 @@ Result<Topology> parse_topology(std::string_view text) {
           return wrong("card " + std::to_string(end.card) + " has two cables on connector " +
                        std::to_string(end.connector));
       topology.cables.push_back({a, b});
+      auto& cable = topology.cables.back();
+      if (words.size() == 5 &&
+          (!parse_number(words[3], cable.gigabits_per_second) || !(cable.gigabits_per_second > 0) ||
+           !parse_number(words[4], cable.latency_ns) || !(cable.latency_ns >= 0)))
+        return wrong("cable '" + std::string(records[i]) +
+                     "': give its Gbit/s, above 0, and its latency in ns");
       if (topology.cables.size() > kMaxCables)
         return wrong("more than " + std::to_string(kMaxCables) + " cables");
     } else if (!words.empty() && words[0] == "udp") {

@@ -25,6 +25,8 @@ struct Topology {
   };
   struct Cable {
     End a, b;
+    double gigabits_per_second = 0;  // in each direction; used only with Options::pace; 0: takes no time
+    double latency_ns = 0;
     bool udp = false;
     std::string address_a{},
         address_b{};             // for UDP: "10.1.2.3:5000"; empty: any port of the loopback interface
@@ -36,6 +38,7 @@ struct Topology {
     std::chrono::milliseconds call_timeout{5000};  // a card that takes longer to answer is killed
     std::chrono::microseconds spin{0};             // how long cards and waiters poll before they sleep
     bool rtl = false;                              // whether cards simulate the generated SystemVerilog
+    double pace = 0;  // cards and cables take this many times their predicted time; 0: as fast as they can
     bool operator==(const Options&) const = default;
   };
   std::vector<Card> cards;  // in the order of their XRT index
@@ -51,7 +54,7 @@ std::string to_text(const Topology& topology);
 Result<Topology> parse_topology(std::string_view text);
 
 /// Parses options such as "program_time=2500 call_timeout=200", with the same checks. Times are in
-/// milliseconds, spin is in microseconds, rtl is 0 or 1.
+/// milliseconds, spin is in microseconds, rtl is 0 or 1, pace is a number from 1.
 Status parse_options(std::string_view text, Topology::Options& options);
 
 }  // namespace millrace::runtime::emulator

@@ -21,6 +21,7 @@ struct Settings {
   std::string host_name;  // empty: the machine's name
   std::string fidelity = "functional";
   bool allow_plugins = false;  // load the libraries of plugins that deployments contain
+  std::uint64_t pace = 0;      // 0: emulated cards run as fast as they can
 
   std::string repository_root;  // empty: no repository
   std::string repository_mode = "none";
@@ -124,6 +125,10 @@ inline constexpr Setting kSettings[] = {
      "How cards are emulated: functional, or rtl (simulates their SystemVerilog)"},
     {"allow_plugins", "--allow-plugins", Switch{&Settings::allow_plugins},
      "Run the code of plugins that deployments contain, on emulated cards and with the server's rights"},
+    {"pace", "--pace", Count{&Settings::pace, 1, 1'000'000},
+     "Emulated cards and cables take FACTOR times the predicted time of the hardware, so that frames queue "
+     "as on "
+     "hardware; without a number: 1 (default: as fast as the computer can)"},
     {"replicas", "--replicas", Count{&Settings::replicas, 0, 64},
      "Pipelines per model, each on its own cards (0: as the deployment was compiled)"},
     {"warmup_frames", "--warmup-frames", Count{&Settings::warmup_frames, 0, 10'000},

@@ -112,9 +112,14 @@ TEST(EmulatedTopology, ParsingAPrintedTopologyGivesTheSameTopology) {
   topology.options.program_time = std::chrono::milliseconds(2500);
   topology.options.spin = std::chrono::microseconds(7);
   topology.options.rtl = true;
-  const auto parsed = emulator::parse_topology(emulator::to_text(topology));
-  ASSERT_TRUE(parsed.ok()) << parsed.error().message();
-  EXPECT_EQ(*parsed, topology);
+  for (const double pace : {0.0, 1.0, 2500.125}) {
+    topology.options.pace = pace;
+    topology.cables[0].gigabits_per_second = pace > 0 ? 10.3125 : 0;
+    topology.cables[0].latency_ns = pace > 0 ? 510 : 0;
+    const auto parsed = emulator::parse_topology(emulator::to_text(topology));
+    ASSERT_TRUE(parsed.ok()) << parsed.error().message();
+    EXPECT_EQ(*parsed, topology);
+  }
 }
 
 TEST(EmulatedTopology, RefusesMalformedText) {
@@ -136,6 +141,12 @@ TEST(EmulatedTopology, RefusesMalformedText) {
       {head + ";cable 0.0", "is not a card, cable or options"},
       {head + ";cable 0 1", "CARD.CONNECTOR"},
       {head + ";cable 0.-1 1.0", "CARD.CONNECTOR"},
+      {head + ";cable 0.0 1.0 10", "is not a card, cable or options"},
+      {head + ";cable 0.0 1.0 0 500", "Gbit/s"},
+      {head + ";cable 0.0 1.0 10 -1", "latency"},
+      {head + ";options pace=0.5", "pace is a number from 1"},
+      {head + ";options pace=1e7", "pace is a number from 1"},
+      {head + ";options pace=x", "pace is a number from 1"},
       {head + ";speed 3", "is not a card, cable or options"},
       {head + ";options speed=3", "unknown"},
       {head + ";options spin=-1", "NAME=NUMBER"},

@@ -397,7 +397,8 @@ Status run(const ServeCommand& command, std::ostream& out) {
   MILLRACE_ASSIGN(const auto deployments, load_deployments(settings));
   MILLRACE_ASSIGN(const Cluster cluster, choose_cluster(settings, deployments));
   MILLRACE_ASSIGN(const Cluster local, local_cluster(settings, cluster));
-  MILLRACE_TRY(runtime::emulator::select_backend(local, fidelity_of(settings)));
+  MILLRACE_TRY(
+      runtime::emulator::select_backend(local, fidelity_of(settings), static_cast<double>(settings.pace)));
   MILLRACE_ASSIGN(options.max_body_bytes, longest_body(live, deployments));
   MILLRACE_TRY(fit_connections(settings, deployments, cluster, options));
 

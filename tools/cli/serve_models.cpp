@@ -1,5 +1,7 @@
 #include "tools/cli/serve_models.hpp"
 
+#include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <utility>
 
@@ -56,10 +58,19 @@ Status prepare_cards(const runtime::plan::LoadedDeployment& deployment) {
   return built.ok() ? Status() : built.error().within("model '" + deployment.plan.model.name + "'");
 }
 
+/// Returns a time limit of the protocol between host and cards, which gets longer with the pace of emulated cards.
+std::chrono::milliseconds at_pace(const Settings& settings, std::chrono::milliseconds limit) {
+  constexpr std::chrono::milliseconds kLongest = std::chrono::hours(1);
+  return std::clamp(limit * static_cast<std::int64_t>(std::max<std::uint64_t>(settings.pace, 1)), limit,
+                    std::max(limit, kLongest));
+}
+
 PipelineOptions pipeline_options(const Settings& settings) {
   PipelineOptions options;
   options.slots = static_cast<std::uint32_t>(settings.slots);
   options.queue_capacity = static_cast<std::uint32_t>(settings.queue_capacity);
+  options.stuck_after = at_pace(settings, options.stuck_after);
+  options.stuck_after_deadline = at_pace(settings, options.stuck_after_deadline);
   if (is_rtl(settings)) options.stuck_after = options.stuck_after_deadline = kRtlPatience;
   return options;
 }
@@ -107,6 +118,7 @@ models::SwapOptions swap_options_from(const Settings& settings) {
   options.replicas = static_cast<std::uint32_t>(settings.replicas);
   options.waiting = static_cast<std::uint32_t>(settings.queue_capacity);
   options.verify.warmup_frames = static_cast<std::uint32_t>(settings.warmup_frames);
+  options.verify.frame_timeout = at_pace(settings, options.verify.frame_timeout);
   if (is_rtl(settings)) {
     options.verify.warmup_frames = 0;  // a simulated card needs no warm-up
     options.verify.frame_timeout = kRtlPatience;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <limits>
 #include <memory>
 #include <string>
 #include <thread>
@@ -25,6 +27,7 @@ namespace millrace::runtime::emulator {
 
 namespace abi = plan::abi;
 using Clock = std::chrono::steady_clock;
+constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
 
 namespace {
 
@@ -64,6 +67,7 @@ class Card {
   ControlBlock& control() const { return control_memory_.as<ControlBlock>(); }
   bool step();
   void sleep(std::uint32_t rung);
+  std::uint64_t wake_at() const;
   bool take_commands();
   void take_command(const Command& command);
   bool answer_call();
@@ -109,7 +113,10 @@ Card::Card(SharedMemory control_memory, SharedMemory memory, SharedMemory fabric
                 fabric_memory_.data(),
                 control().card,
                 fabric_memory_.as<Fabric>().rtl != 0,
-                udp_links_} {}
+                udp_links_,
+                fabric_memory_.as<Fabric>().pace} {
+  if (services_.pace > 0) prctl(PR_SET_TIMERSLACK, 1UL);  // by default, timers may be 50 us late
+}
 
 void Card::run() {
   for (;;) {
@@ -129,9 +136,25 @@ void Card::sleep(std::uint32_t rung) {
       __builtin_ia32_pause();
     }
   }
+  const std::uint64_t end = wake_at();
+  timespec left{};
+  if (end != kNever) {
+    const auto now = now_nanoseconds();
+    if (now >= end) return;
+    left = {static_cast<time_t>((end - now) / 1'000'000'000), static_cast<long>((end - now) % 1'000'000'000)};
+  }
   doorbell_.sleeping.store(1, std::memory_order_seq_cst);
-  if (doorbell_.rung.load(std::memory_order_seq_cst) == rung) futex_wait(doorbell_.sleeping, 1);
+  if (doorbell_.rung.load(std::memory_order_seq_cst) == rung)
+    futex_wait(doorbell_.sleeping, 1, end != kNever ? &left : nullptr);
   doorbell_.sleeping.store(0, std::memory_order_relaxed);
+}
+
+/// Returns the time at which a partition can next advance although nobody rings the doorbell; kNever if there is none.
+std::uint64_t Card::wake_at() const {
+  std::uint64_t soonest = kNever;
+  if (image_ != nullptr)
+    for (const auto& partition : image_->partitions) soonest = std::min(soonest, partition.wake_at());
+  return soonest;
 }
 
 bool Card::step() {

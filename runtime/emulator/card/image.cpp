@@ -92,8 +92,11 @@ Result<std::unique_ptr<rtl::Executor>> open_simulation(const plan::ImageRecord& 
 
 /// Adds a partition. Its ports are the program's inputs, then its outputs. An output that feeds several
 /// channels has one port for each channel; these ports have the same name and are adjacent.
-Status add_partition(const plan::ImageRecord& record, const plan::ImagePartition& partition,
-                     const kernels::Program& program, LoadedImage& image, CardServices& services) {
+Status add_partition(const plan::EmulationData& data, std::size_t index, const plan::Pace& pace,
+                     LoadedImage& image, CardServices& services) {
+  const plan::ImageRecord& record = data.record;
+  const plan::ImagePartition& partition = record.partitions[index];
+  const kernels::Program& program = data.programs[index];
   std::vector<Partition::Channel> inputs;
   std::vector<std::vector<Partition::Channel>> outputs;
   for (std::size_t i = 0; i < partition.ports.size(); ++i) {
@@ -114,7 +117,7 @@ Status add_partition(const plan::ImageRecord& record, const plan::ImagePartition
                     claim_unit(partition.parameters_unit, "partition '" + partition.name + "'", image));
   }
   image.partitions.emplace_back(program, services, std::move(inputs), std::move(outputs),
-                                std::move(parameters), std::move(simulation));
+                                std::move(parameters), std::move(simulation), pace);
   return {};
 }
 
@@ -132,10 +135,10 @@ Result<std::unique_ptr<LoadedImage>> build_image(const ImageHeader& header, std:
     return image;
   }
   MILLRACE_ASSIGN(auto decoded, plan::decode_emulation_data(data));
+  MILLRACE_ASSIGN(const auto paces, plan::decode_paces(data));
   for (std::size_t i = 0; i < decoded.programs.size(); ++i) {
     if (!services.rtl) MILLRACE_TRY(plugins::load_models(decoded.programs[i]));
-    MILLRACE_TRY(
-        add_partition(decoded.record, decoded.record.partitions[i], decoded.programs[i], *image, services));
+    MILLRACE_TRY(add_partition(decoded, i, paces[i], *image, services));
   }
   for (const auto& unit : image->units)
     if (!unit->used && (unit->kind == UnitKind::kIngress || unit->kind == UnitKind::kEgress ||

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <iterator>
 #include <utility>
+
+#include "runtime/plan/cluster.hpp"
 
 namespace millrace::runtime::emulator {
 
@@ -132,6 +135,8 @@ int LinkPort::enable_ring(std::uint32_t cable, std::uint32_t end) {
   ring_ = &fabric_.rings[cable][sending_end][tag_];
   slots_ = ring_data(bytes_, cable, sending_end, tag_);
   peer_ = &fabric_.doorbell[fabric_.cable[cable][1 - end].card];
+  times_ = fabric_.times[cable].nanoseconds_per_byte > 0 ? &fabric_.times[cable] : nullptr;
+  end_ = sending_end;
   enabled_ = 1;
   starved_ = false;
   if (sends_) {
@@ -178,9 +183,11 @@ bool LinkPort::peer_in_service() const {
 }
 
 // The hot path begins here.
-bool LinkPort::send(const FrameKey& key, std::span<const std::byte> frame, std::uint64_t& sent) {
+bool LinkPort::send(const FrameKey& key, std::span<const std::byte> frame, std::uint64_t& sent,
+                    std::uint64_t left_at) {
   if (enabled_ == 0) return false;
   if (udp_ != nullptr) return send_udp(key, frame, sent);
+  const bool resumed = sent > 0;
   auto& s = ring_->sender;
   const auto& r = ring_->receiver;
   const auto credit = [&]() -> std::uint64_t {
@@ -211,7 +218,7 @@ bool LinkPort::send(const FrameKey& key, std::span<const std::byte> frame, std::
                                 static_cast<std::uint32_t>(sent),
                                 static_cast<std::uint32_t>(length),
                                 sent + length == frame.size() ? 1u : 0u,
-                                0};
+                                arrival(frame.size(), sent, length, resumed, left_at)};
       std::memcpy(slot, &header, sizeof header);
       std::memcpy(slot + sizeof header, frame.data() + sent, length);
       sent += length;
@@ -234,6 +241,34 @@ bool LinkPort::send_udp(const FrameKey& key, std::span<const std::byte> frame, s
   if (starved && !starved_) ++stalls_;
   starved_ = starved;
   return sent != before;
+}
+
+/// Returns when a packet of `length` bytes, which begins at byte `sent` of its frame, arrives at the other end. Must be
+/// called once for each packet, in order.
+///
+/// An emulated card has a whole frame at once, where the hardware makes the frame packet by packet and sends each
+/// packet when it is complete. So the cable's time for all but the last packet overlaps the time in which the frame is
+/// made, unless the cable was busy with earlier frames.
+std::uint64_t LinkPort::arrival(std::uint64_t frame_bytes, std::uint64_t sent, std::uint64_t length,
+                                bool resumed, std::uint64_t left_at) {
+  if (times_ == nullptr) return 0;
+  const auto time = [&](std::uint64_t wire_bytes) {
+    return static_cast<std::uint64_t>(
+        std::llround(static_cast<double>(wire_bytes) * times_->nanoseconds_per_byte));
+  };
+  const std::uint64_t own = time(plan::packet_bytes_on_wire(length));
+  if (sent == 0) {
+    const std::uint64_t last = (frame_bytes - 1) % packet_bytes_ + 1;
+    auto& free_at = times_->free_at[end_];
+    const std::uint64_t begin = std::max(left_at, free_at.load(std::memory_order_relaxed));
+    free_at.store(begin + time(plan::frame_bytes_on_wire(frame_bytes, packet_bytes_)),
+                  std::memory_order_relaxed);
+    frame_arrives_at_ = begin + time(plan::packet_bytes_on_wire(last)) + times_->latency_nanoseconds;
+  }
+  const std::uint64_t behind = time(plan::frame_bytes_on_wire(frame_bytes - sent - length, packet_bytes_));
+  const std::uint64_t planned = frame_arrives_at_ - std::min(behind, frame_arrives_at_);
+  // A packet that had to wait for credit leaves now.
+  return resumed ? std::max(planned, now_nanoseconds() + own + times_->latency_nanoseconds) : planned;
 }
 
 /// Acknowledges a sender that has restarted. Returns whether a sender is ready to send to this port.
@@ -259,6 +294,7 @@ bool LinkPort::acknowledge() {
 }
 
 bool LinkPort::peek(Packet& packet) {
+  next_arrival_ = kNever;
   if (udp_ != nullptr) {
     if (!holds_packet_ && !udp_->take(arrived_)) return false;
     holds_packet_ = true;
@@ -271,6 +307,10 @@ bool LinkPort::peek(Packet& packet) {
   const auto* slot = slots_ + position_ % credits_ * slot_bytes(packet_bytes_);
   std::memcpy(&packet.header, slot, sizeof packet.header);
   packet.payload = slot + sizeof packet.header;
+  if (packet.header.arrives_at > 0 && packet.header.arrives_at > now_nanoseconds()) {
+    next_arrival_ = packet.header.arrives_at;
+    return false;
+  }
   if (packet.header.length == 0 || packet.header.length > packet_bytes_) {
     fail("a packet of " + std::to_string(packet.header.length) +
          " bytes arrived, which is not a valid length");

@@ -4,20 +4,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
 
+#include "runtime/emulator/card/frame_key.hpp"
 #include "runtime/emulator/card/udp_links.hpp"
 #include "runtime/emulator/protocol.hpp"
 
 namespace millrace::runtime::emulator {
-
-struct FrameKey {
-  std::uint32_t epoch = 0;
-  std::uint64_t sequence = 0;
-  bool operator==(const FrameKey&) const = default;
-};
 
 class LinkPort {
  public:
@@ -39,8 +35,10 @@ class LinkPort {
   bool collides(const LinkPort& other) const;
 
   // For senders: sends packets of `frame` from byte `sent` on, as far as credit allows, and advances
-  // `sent`. Returns whether any packet was sent.
-  bool send(const FrameKey& key, std::span<const std::byte> frame, std::uint64_t& sent);
+  // `sent`. Returns whether any packet was sent. If the cable takes time, `left_at` is the time of the steady clock, in
+  // nanoseconds, at which the last packet of the frame is complete; earlier packets leave while the frame is made.
+  bool send(const FrameKey& key, std::span<const std::byte> frame, std::uint64_t& sent,
+            std::uint64_t left_at = 0);
 
   struct Packet {
     PacketHeader header;
@@ -49,6 +47,9 @@ class LinkPort {
   /// For receivers: returns the oldest packet that arrived, or false if there is none. The packet is never longer than
   /// its slot in the ring.
   bool peek(Packet& packet);
+  /// Returns when the oldest packet that is still on the cable arrives: steady clock, in nanoseconds. Returns the largest
+  /// number if the last call of peek() met no such packet.
+  std::uint64_t next_arrival() const { return next_arrival_; }
   void take();
   /// Rings the sender's doorbell if the sender waits for credit. Called once after one or several calls of take().
   void notify_sender();
@@ -65,11 +66,15 @@ class LinkPort {
   Fault take_fault();
 
  private:
+  static constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
+
   int enable();
   int enable_ring(std::uint32_t cable, std::uint32_t end);
   int enable_udp(std::uint32_t cable, std::uint32_t end);
   bool send_udp(const FrameKey& key, std::span<const std::byte> frame, std::uint64_t& sent);
   std::uint32_t read_status(std::uint32_t offset) const;
+  std::uint64_t arrival(std::uint64_t frame_bytes, std::uint64_t sent, std::uint64_t length, bool resumed,
+                        std::uint64_t left_at);
   bool peer_in_service() const;
   bool acknowledge();
 
@@ -89,6 +94,10 @@ class LinkPort {
   std::uint32_t generation_ = 0;
   std::uint64_t position_ = 0;  // this card's head or tail in the ring
   bool starved_ = false;
+  CableTimes* times_ = nullptr;         // null if the cable takes no time
+  std::uint32_t end_ = 0;               // the end of the cable that sends
+  std::uint64_t frame_arrives_at_ = 0;  // when the last packet of the current frame arrives
+  std::uint64_t next_arrival_ = kNever;
 
   // For UDP cables.
   std::uint32_t epoch_ = 0;

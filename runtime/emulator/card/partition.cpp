@@ -1,9 +1,9 @@
 #include "runtime/emulator/card/partition.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 #include <string>
 
 #include "kernels/program/packing.hpp"
@@ -20,17 +20,18 @@ namespace {
 // simulation advances in one step.
 constexpr std::uint64_t kSliceNanoseconds = 5'000'000, kSliceCycles = 256;
 
-std::uint64_t now_nanoseconds() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return static_cast<std::uint64_t>(std::chrono::nanoseconds(now).count());
-}
-
 /// Allocates memory for a tensor's packed form. Returns an empty vector if the packed form equals the storage form.
 std::vector<std::byte> room_for_packed(const kernels::Tensor& tensor) {
   const std::uint64_t packed = kernels::packed_bytes(tensor.type, tensor.elements());
   const bool equal =
       packed == tensor.storage_bytes() && tensor.type.kind != kernels::ElementType::Kind::kBipolar;
   return std::vector<std::byte>(equal ? 0 : packed);
+}
+
+std::vector<std::size_t> output_bytes(const kernels::Program& program) {
+  std::vector<std::size_t> bytes;
+  for (const auto index : program.outputs) bytes.push_back(program.tensors[index].storage_bytes());
+  return bytes;
 }
 
 FrameKey key_of(const Command& run) {
@@ -49,11 +50,12 @@ std::byte* MemoryView::at(std::uint64_t address, std::uint64_t bytes) const {
 
 Partition::Partition(const kernels::Program& program, CardServices& services, std::vector<Channel> inputs,
                      std::vector<std::vector<Channel>> outputs, Parameters parameters,
-                     std::unique_ptr<rtl::Executor> simulation)
+                     std::unique_ptr<rtl::Executor> simulation, const plan::Pace& pace)
     : services_(services),
       parameters_(std::move(parameters)),
       ready_(parameters_.unit == nullptr),
-      simulation_(std::move(simulation)) {
+      simulation_(std::move(simulation)),
+      pacer_(pace, simulation_ == nullptr ? services.pace : 0, output_bytes(program)) {
   if (simulation_ == nullptr && ready_) executor_.emplace(program);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const auto& tensor = program.tensors[program.inputs[i]];
@@ -81,15 +83,16 @@ Partition::Partition(const kernels::Program& program, CardServices& services, st
 
 // The hot path begins here.
 bool Partition::advance() {
+  wake_at_ = std::numeric_limits<std::uint64_t>::max();
   bool moved = take_parameters();
   for (auto& output : outputs_) moved |= hand_on(output);
   for (auto& input : inputs_)
     moved |= input.channel.unit != nullptr ? take_from_host(input) : take_from_link(input);
-  if (compute()) {
-    moved = true;
+  bool computed = pacer_.has_pace() ? release_at_pace() : compute();
+  if (computed)
     for (auto& output : outputs_) hand_on(output);
-  }
-  return moved;
+  if (pacer_.has_pace()) computed |= compute_at_pace();
+  return moved || computed;
 }
 
 bool Partition::take_from_host(Input& input) {
@@ -105,6 +108,7 @@ bool Partition::take_from_host(Input& input) {
       std::memcpy(input.frame.data(), from, input.frame.size());
       input.key = key;
       input.full = true;
+      if (pacer_.has_pace()) input.arrived = now_nanoseconds();
     }
     services_.completions.finish(run, valid ? PacketState::kCompleted : PacketState::kError);
     queue.pop_front();
@@ -135,6 +139,7 @@ bool Partition::take_from_link(Input& input) {
       std::memcpy(landing.data() + header.offset, packet.payload, header.length);
       input.key = key;
       input.received = header.offset + header.length;
+      if (pacer_.has_pace()) input.arrived = header.arrives_at > 0 ? header.arrives_at : now_nanoseconds();
       if (input.received == landing.size()) {
         input.full = true;
         input.received = 0;
@@ -144,19 +149,26 @@ bool Partition::take_from_link(Input& input) {
     }
     link.take();
   }
+  if (!input.full) wake_at_ = std::min(wake_at_, link.next_arrival());
   if (moved) link.notify_sender();
   if (moved && input.full && !input.wire.empty()) kernels::unpack(input.type, input.wire, input.frame);
   return moved;
 }
 
+bool Partition::inputs_are_full() const {
+  return std::all_of(inputs_.begin(), inputs_.end(), [](const Input& input) { return input.full; });
+}
+
+bool Partition::outputs_are_free() const {
+  return std::none_of(outputs_.begin(), outputs_.end(), [](const Output& output) { return output.full; });
+}
+
 /// Starts to compute a frame if all inputs hold it and all outputs are free. Returns whether anything changed.
 bool Partition::compute() {
   if (!ready_) return false;
-  for (const auto& output : outputs_)
-    if (output.full) return false;
+  if (!outputs_are_free()) return false;
   if (!simulating_) {
-    for (const auto& input : inputs_)
-      if (!input.full) return false;
+    if (!inputs_are_full()) return false;
     FrameKey key;
     if (!join(key)) return true;
     if (simulation_ == nullptr) {
@@ -169,6 +181,47 @@ bool Partition::compute() {
     simulating_ = true;
   }
   continue_simulation();
+  return true;
+}
+
+/// Takes and computes a frame if the hardware would take it now. The frame's outputs stay in the pacer until the
+/// hardware would have made them. Returns whether anything changed.
+bool Partition::compute_at_pace() {
+  if (!ready_ || pacer_.is_full() || !inputs_are_full()) return false;
+  FrameKey key;
+  if (!join(key)) return true;
+  std::uint64_t arrived = 0;
+  for (const auto& input : inputs_) arrived = std::max(arrived, input.arrived);
+  const std::uint64_t begin = pacer_.begin_of(arrived), now = now_nanoseconds();
+  if (now < begin) {
+    wake_at_ = std::min(wake_at_, begin);
+    return false;
+  }
+  Pacer::Frame& frame = pacer_.take(key, begin);
+  for (std::size_t i = 0; i < outputs_.size(); ++i) output_frames_[i] = frame.outputs[i].data();
+  executor_->run(input_frames_, output_frames_);
+  frame.took = now_nanoseconds() - now;
+  services_.busy_nanoseconds += std::max(frame.took, pacer_.interval());
+  for (auto& input : inputs_) input.full = false;
+  return true;
+}
+
+/// Moves a computed frame to the outputs if the hardware would have made it. Returns whether it did.
+bool Partition::release_at_pace() {
+  if (!outputs_are_free()) return false;
+  const Pacer::Frame* const frame = pacer_.oldest();
+  if (frame == nullptr) return false;
+  if (now_nanoseconds() < frame->due) {
+    wake_at_ = std::min(wake_at_, frame->due);
+    return false;
+  }
+  const std::uint64_t left_at = std::max(frame->due, outputs_free_at_);
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    std::copy(frame->outputs[i].begin(), frame->outputs[i].end(), outputs_[i].frame.begin());
+    outputs_[i].left_at = left_at;
+  }
+  fill_outputs(frame->key, frame->took);
+  pacer_.remove_oldest(left_at);
   return true;
 }
 
@@ -246,13 +299,15 @@ bool Partition::hand_on(Output& output) {
     if (exit.channel.unit != nullptr) {
       moved |= hand_to_host(output, exit);
     } else if (output.full && !exit.done) {
-      moved |= exit.channel.link->send(output.key, output.wire_form(), exit.sent);
+      moved |= exit.channel.link->send(output.key, output.wire_form(), exit.sent, output.left_at);
       exit.done = exit.sent == output.wire_form().size();
     }
   }
-  if (output.full)
+  if (output.full) {
     output.full =
         !std::all_of(output.exits.begin(), output.exits.end(), [](const Exit& e) { return e.done; });
+    if (!output.full && pacer_.has_pace()) outputs_free_at_ = now_nanoseconds();
+  }
   return moved;
 }
 
@@ -370,6 +425,7 @@ void Partition::drop_frames(bool all) {
     simulation_->abandon();
     simulating_ = false;
   }
+  pacer_.drop(stays);
   for (auto& input : inputs_) {
     if (stays(input.key)) continue;
     input.full = false;

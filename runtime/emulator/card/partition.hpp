@@ -15,6 +15,7 @@
 #include "kernels/program/program.hpp"
 #include "runtime/emulator/card/commands.hpp"
 #include "runtime/emulator/card/link_port.hpp"
+#include "runtime/emulator/card/pacer.hpp"
 #include "runtime/rtl/executor.hpp"
 
 namespace millrace::runtime::emulator {
@@ -42,6 +43,7 @@ struct CardServices {
   const std::uint32_t card;  // the card's index
   const bool rtl;            // whether partitions are simulated
   UdpLinks& udp_links;
+  const double pace;  // partitions take this many times their predicted time; 0: as fast as they can
   std::uint32_t epoch = 0;
   std::uint64_t frames = 0;
   std::uint64_t busy_nanoseconds = 0;
@@ -63,14 +65,18 @@ class Partition {
   };
 
   /// `inputs` has one channel for each program input; `outputs` has a list of channels for each program output. If
-  /// `simulation` is set, the partition simulates its SystemVerilog instead of computing with kernels/fast.
+  /// `simulation` is set, the partition simulates its SystemVerilog instead of computing with kernels/fast. `pace` has
+  /// the partition's predicted times.
   Partition(const kernels::Program& program, CardServices& services, std::vector<Channel> inputs,
             std::vector<std::vector<Channel>> outputs, Parameters parameters,
-            std::unique_ptr<rtl::Executor> simulation);
+            std::unique_ptr<rtl::Executor> simulation, const plan::Pace& pace);
 
   /// Advances everything that can advance: at most one frame through the program, or some milliseconds of its
   /// simulation. Returns whether anything advanced.
   bool advance();
+  /// Returns the time of the steady clock, in nanoseconds, at which the partition can next advance although nothing else
+  /// happens; the largest number if there is no such time. Set by advance().
+  std::uint64_t wake_at() const { return wake_at_; }
   /// Drops all frames, or only frames whose epoch is not the card's epoch. (The host raises the card's epoch to discard
   /// frames.)
   void drop_frames(bool all);
@@ -85,6 +91,7 @@ class Partition {
     Channel channel;
     FrameKey key;
     std::uint64_t received = 0;  // bytes of the packed form received so far
+    std::uint64_t arrived = 0;   // when the last packet of the frame arrived; set if the partition has a pace
     bool full = false;
     std::span<std::byte> landing() { return wire.empty() ? std::span(frame) : std::span(wire); }
   };
@@ -101,6 +108,8 @@ class Partition {
     bool full = false;
     std::uint64_t took = 0;  // compute time in nanoseconds, or in cycles if simulated
     std::uint64_t ready_at = 0;
+    std::uint64_t left_at =
+        0;  // when the hardware would have begun to send the last packet; 0 without a pace
     std::span<const std::byte> wire_form() const { return wire.empty() ? std::span(frame) : std::span(wire); }
   };
 
@@ -113,6 +122,10 @@ class Partition {
   bool hand_to_host(Output& output, Exit& exit);
   void deliver(const Output& output, const Command& run, plan::abi::FrameStatus status);
   bool compute();
+  bool inputs_are_full() const;
+  bool outputs_are_free() const;
+  bool compute_at_pace();
+  bool release_at_pace();
   bool join(FrameKey& key);
   void run_program(const FrameKey& key);
   void continue_simulation();
@@ -129,6 +142,9 @@ class Partition {
   std::string fault_;
   std::vector<Input> inputs_;
   std::vector<Output> outputs_;
+  Pacer pacer_;
+  std::uint64_t outputs_free_at_ = 0;  // when the outputs became free; set if the partition has a pace
+  std::uint64_t wake_at_ = 0;
   std::vector<const std::byte*> input_frames_;
   std::vector<std::byte*> output_frames_;
   std::uint64_t usual_nanoseconds_ = 0;  // running mean of the compute time

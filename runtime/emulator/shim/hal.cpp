@@ -69,10 +69,15 @@ Status Machine::build(const Topology& topology) {
   fabric.spin_nanoseconds =
       static_cast<std::uint32_t>(std::chrono::nanoseconds(topology.options.spin).count());
   fabric.rtl = topology.options.rtl ? 1 : 0;
+  fabric.pace = topology.options.pace;
   for (std::size_t i = 0; i < topology.cables.size(); ++i) {
     fabric.cable[i][0] = {topology.cables[i].a.card, topology.cables[i].a.connector};
     fabric.cable[i][1] = {topology.cables[i].b.card, topology.cables[i].b.connector};
     MILLRACE_TRY(set_up_udp(topology.cables[i], static_cast<std::uint32_t>(i), fabric));
+    if (const auto& cable = topology.cables[i]; cable.gigabits_per_second > 0) {
+      fabric.times[i].nanoseconds_per_byte = 8 / cable.gigabits_per_second * fabric.pace;
+      fabric.times[i].latency_nanoseconds = static_cast<std::uint64_t>(cable.latency_ns * fabric.pace);
+    }
   }
   for (std::uint32_t i = 0; i < topology.cards.size(); ++i) {
     MILLRACE_ASSIGN(auto control, SharedMemory::create("millrace-control", kControlBytes));

@@ -7,6 +7,7 @@
 #include "runtime/base/digest.hpp"
 #include "runtime/plan/image.hpp"
 #include "runtime/plan/image_abi.hpp"
+#include "runtime/plan/pace.hpp"
 #include "tests/support/programs.hpp"
 #include "tests/support/seed.hpp"
 
@@ -154,6 +155,26 @@ TEST(EmulationData, InconsistentDataAreRefusedWithTheInconsistentField) {
   EmulationData renamed = good;
   renamed.record.device = "other";
   EXPECT_NE(message_of(renamed).find("content_digest"), std::string::npos);
+}
+
+TEST(EmulationData, PacesReadBackUnchangedAndAreNoneIfNothingWasPredicted) {
+  const EmulationData data = sample(tests::every_operation_program());
+  const std::vector<Pace> paces = {{8500, 12'345}};
+  const auto bytes = encode_emulation_data(data, paces);
+  const auto decoded = decode_emulation_data(bytes);
+  ASSERT_TRUE(decoded.ok()) << decoded.error().message();
+  EXPECT_EQ(decoded->record, data.record);
+  EXPECT_EQ(decoded->programs, data.programs);
+  EXPECT_EQ(decode_paces(bytes).value(), paces);
+  EXPECT_EQ(decode_paces(encode_emulation_data(data)).value(), std::vector<Pace>(1));
+}
+
+TEST(EmulationData, PacesAreRefusedIfTheyAreNotOneForEachPartition) {
+  const EmulationData data = sample(tests::every_operation_program());
+  const auto decoded = decode_paces(encode_emulation_data(data, {{1, 2}, {3, 4}}));
+  ASSERT_FALSE(decoded.ok());
+  EXPECT_EQ(decoded.error().code(), ErrorCode::kCorrupt);
+  EXPECT_NE(decoded.error().message().find("2 paces for 1 partitions"), std::string::npos);
 }
 
 TEST(EmulationData, MutatedDataNeverParseToAnInvalidProgram) {
