@@ -22,15 +22,15 @@ std::vector<std::int64_t> random_values(std::int64_t count, std::int64_t range, 
 }
 
 /// Returns an output scale that is large enough for a sum of `products` products of inputs of up to about 127
-/// steps of `input`.
-float scale_of_sums(float input, std::int64_t products) {
-  return input * kWeightScale * 73.F * std::sqrt(static_cast<float>(products)) * 1.7F;
+/// steps of `input`, and of weights of up to 127 steps of `weight`.
+float scale_of_sums(float input, float weight, std::int64_t products) {
+  return input * weight * 73.F * std::sqrt(static_cast<float>(products)) * 1.7F;
 }
 
 /// Builds a net of float operators between quantisers, layer by layer.
 class Layers {
  public:
-  explicit Layers(const Shape& input) {
+  explicit Layers(const Shape& input, float weight_scale = kWeightScale) : weight_scale_(weight_scale) {
     model_.input("x", input);
     now_ = model_.pair("x", scale_, 0, "in");
   }
@@ -38,7 +38,7 @@ class Layers {
   void dense(std::int64_t from, std::int64_t to) {
     const std::string name = next("dense");
     const std::string w = model_.weights(name + "_w", {from, to}, random_values(from * to, 127, count_),
-                                         std::vector<float>(static_cast<std::size_t>(to), kWeightScale), 1);
+                                         std::vector<float>(static_cast<std::size_t>(to), weight_scale_), 1);
     requantise(model_.node("MatMul", {now_, w}, name), from);
   }
 
@@ -47,11 +47,25 @@ class Layers {
     const std::int64_t products = from * kernel * kernel;
     const std::string w =
         model_.weights(name + "_w", {to, from, kernel, kernel}, random_values(to * products, 127, count_),
-                       std::vector<float>(static_cast<std::size_t>(to), kWeightScale));
+                       std::vector<float>(static_cast<std::size_t>(to), weight_scale_));
     model_.node("Conv", {now_, w}, name);
     model_.attribute("kernel_shape", Shape{kernel, kernel});
     model_.attribute("pads", Shape(4, kernel / 2));
     requantise(name, products);
+  }
+
+  /// A tensor between two layers, and its scale.
+  struct Place {
+    std::string tensor;
+    float scale = 0;
+  };
+  Place here() const { return {now_, scale_}; }
+
+  /// Adds the tensor of an earlier place.
+  void add(const Place& earlier) {
+    const std::string sum = model_.node("Add", {now_, earlier.tensor}, next("sum"));
+    scale_ = 0.75F * (scale_ + earlier.scale);
+    now_ = model_.pair(sum, scale_, 0, sum + ".q");
   }
 
   /// Adds a normalisation, which only the host computes.
@@ -102,13 +116,14 @@ class Layers {
   std::string next(const char* kind) { return kind + std::to_string(++count_); }
 
   void requantise(const std::string& sums, std::int64_t products) {
-    scale_ = scale_of_sums(scale_, products) / 3.F;
+    scale_ = scale_of_sums(scale_, weight_scale_, products) / 3.F;
     now_ = model_.pair(sums, scale_, 0, sums + ".q");
   }
 
   OnnxModel model_;
   std::string now_;
   float scale_ = 2.F / 127;
+  float weight_scale_;
   std::uint32_t count_ = 0;
 };
 
@@ -198,6 +213,27 @@ SmallNet residual_around_host_net(std::uint32_t blocks) {
   for (std::uint32_t i = 0; i < blocks; ++i) net.residual_around_normalisation(4);
   net.convolution(4, 4, 3);
   return {"ResidualAroundHost" + std::to_string(blocks), net.bytes()};
+}
+
+SmallNet residual_net() {
+  // With these weights, the tensors before and after a convolution have about the same scale. So the sum shows a change
+  // of either of its inputs.
+  Layers net({1, 4, 6, 6}, 0.0028F);
+  net.convolution(4, 8, 3);
+  const auto first = net.here();
+  net.convolution(8, 8, 3);
+  net.convolution(8, 8, 3);
+  net.add(first);
+  net.convolution(8, 8, 3);
+  return {"Residual", net.bytes()};
+}
+
+SmallNet host_between_net() {
+  Layers net({1, 4, 6, 6});
+  net.convolution(4, 8, 3);
+  net.normalise(8);
+  net.convolution(8, 8, 3);
+  return {"HostBetween", net.bytes()};
 }
 
 SmallNet softmax_net() {

@@ -41,6 +41,14 @@ SmallNet host_layers_net();
 /// computes the normalisation.
 SmallNet residual_around_host_net(std::uint32_t blocks);
 
+/// A net whose output changes whenever a byte of a tensor between two layers changes, with very few exceptions: three
+/// convolutions in a row, then the sum of the first and the third convolution's output, then another convolution.
+SmallNet residual_net();
+
+/// A net like residual_net() with a normalisation instead of the sum. The host computes the normalisation between the
+/// cards' work.
+SmallNet host_between_net();
+
 /// A net of a convolution, an average over the whole picture and a float softmax.
 SmallNet softmax_net();
 
