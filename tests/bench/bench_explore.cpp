@@ -1,7 +1,8 @@
 // Measures the time and memory that planning needs, including the import of the model. Prints one line of JSON per
 // model. Wall time and CPU time cover all of make_plan(); each has a goal.
 //
-//   bench_explore            ResNet-50's graph (made here, random weights) on eight mixed cards
+//   bench_explore            ResNet-50's graph (made here, random weights) on eight mixed cards and on 64 cards in eight
+//                            hosts; 64 replicas of LeNet-5 on these 64 cards
 //   bench_explore MODELS     also models of the folder MODELS: the five of DOSA, for 5,000 frames/s and for throughput
 //                            on nine cards, and MobileNet-v1 0.25, for throughput and for latency on four U280
 
@@ -110,6 +111,23 @@ void write_mixed_cluster(const fs::path& file) {
         << ", connector: 0}, gigabits_per_second: 95, latency_ns: 510}\n";
 }
 
+/// Writes a cluster file with eight hosts. Each host has eight U280 in a chain.
+void write_hosts_cluster(const fs::path& file) {
+  constexpr int kHosts = 8, kCards = 8;
+  std::ofstream out(file);
+  out << "schema: 1\nemulated: true\nnetwork: {gigabits_per_second: 100, latency_ns: 5000}\nhosts:\n";
+  for (int host = 0; host < kHosts; ++host) out << "  - {name: host" << host << "}\n";
+  out << "cards:\n";
+  for (int i = 0; i < kHosts * kCards; ++i)
+    out << "  - {name: fpga" << i << ", device: u280, host: host" << i / kCards << "}\n";
+  out << "cables:\n";
+  for (int i = 0; i + 1 < kHosts * kCards; ++i) {
+    if (i % kCards == kCards - 1) continue;
+    out << "  - {a: {card: fpga" << i << ", connector: 1}, b: {card: fpga" << i + 1
+        << ", connector: 0}, gigabits_per_second: 95, latency_ns: 510}\n";
+  }
+}
+
 double cpu_ms() {
   timespec now{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
@@ -182,5 +200,11 @@ int main(int argc, char** argv) {
   std::ofstream(options.model, std::ios::binary) << ResNet50().bytes();
   write_mixed_cluster(options.cluster);
   good = measure("ResNet-50", options, 3000) && good;
+  options.cluster = directory.path() / "clusters/hosts.yaml";
+  write_hosts_cluster(options.cluster);
+  good = measure("ResNet-50, 64 cards in 8 hosts", options, 5000) && good;
+  options.model = fs::path(tests::source_dir()) / "tests/vectors/lenet5_mnist/lenet5_qdq_s8_pow2.onnx";
+  options.replicas = 64;
+  good = measure("LeNet-5, 64 replicas on 64 cards in 8 hosts", options, 5000) && good;
   return good ? 0 : 1;
 }

@@ -4,7 +4,7 @@
 //                                                     measurements to records.json; returns its exit code
 //   node tests/bench/record.mjs                       prints the records as the table of README.md
 //
-// Three outputs count as measurements: a line of JSON on standard output (tools/swap-soak), a standard output that is JSON as a whole
+// Three outputs count as measurements: a line of JSON on standard output (tools/swap-soak, bench_pace), a standard output that is JSON as a whole
 // (memory.mjs), and libFuzzer's last line on standard error ("Done N runs in S second(s)"). A command without a measurement is not
 // recorded. The environment variable MILLRACE_RECORDS replaces records.json. Exit code 2 if the command could not be started.
 import {execFileSync, spawn} from 'node:child_process';
@@ -39,6 +39,10 @@ function words({result}) {
       (memory == null ? '' : `; memory after 500 swaps over that after 50: ${memory.toFixed(4)}`);
   }
   if (result.benchmark === 'memory') return `server memory over the requests: ${result.growth >= 0 ? '+' : ''}${(100 * result.growth).toFixed(2)} %`;
+  if (result.benchmark === 'pace') {
+    const ratios = Object.entries(result).filter(([key]) => key.includes('_to_')).map(([key, value]) => `${key.replaceAll('_', ' ')} ${value.toFixed(3)}`);
+    return `load ${result.load}, pace ${Math.round(result.pace)}: ${ratios.join(', ')}; processor ${(100 * result.processor).toFixed(0)} %`;
+  }
   if (result.runs !== undefined) return `${count(result.runs)} inputs in ${result.seconds} s`;
   return null;
 }
