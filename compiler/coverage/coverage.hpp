@@ -68,8 +68,8 @@ struct Options {
 /// ONNX model, it is inconsistent, or it has dynamic shapes.
 Result<Coverage> cover(const Options& options);
 
-/// Returns the coverage as a table of at most 110 columns. Nodes with the same operator and the same answer share a line,
-/// unless `all` is set.
+/// Returns the coverage as a table of at most 110 columns. Nodes with the same operator that run in the same place, for
+/// the same reason, share a line unless `all` is set.
 std::string terminal(const Coverage& coverage, bool all);
 
 /// Returns the coverage as one JSON object, which README.md describes.

@@ -82,7 +82,7 @@ struct Row {
   std::size_t count = 0;
 };
 
-/// Nodes with the same operator and the same answer share a row, unless `all` is set.
+/// Nodes with the same operator that run in the same place, for the same reason, share a row unless `all` is set.
 std::vector<Row> rows_of(const Coverage& coverage, bool all) {
   const auto answer = [](const NodeCoverage& n) {
     return std::tuple(n.domain, n.type, n.place, runs_on(n), n.missing, n.rewrite);

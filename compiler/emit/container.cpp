@@ -381,8 +381,8 @@ Result<Bytes> pack_container(std::span<const std::byte> vendor, const plan::Emul
   for (auto& kernel : kernels)
     for (auto& unit : kernel.units) unit.base = ip->m_base_address + unit.window * kWindowRange;
   const auto index = static_cast<std::int32_t>(ip - ips->begin());
-  // In the vendor's file, the table that ASK_GROUP_CONNECTIVITY refers to lists all memories first and then the groups
-  // of memories, so it is longer than the table of memories.
+  // In the vendor's file, ASK_GROUP_CONNECTIVITY refers to a table that lists all memories and then the groups of
+  // memories. This table is therefore longer than the table of memories.
   const auto connectivity_of = [&](axlf_section_kind connections,
                                    axlf_section_kind memories) -> Result<Bytes> {
     const auto listed =

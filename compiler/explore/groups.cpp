@@ -26,7 +26,7 @@ bool lay(std::size_t places, std::size_t cards, Cards& at, const Fits& fits, con
   return false;
 }
 
-/// Searches for as many groups of cards as possible that match a pattern and share no card.
+/// Searches for as many groups of cards as possible that match a pattern. No card is in two groups.
 class Packing {
  public:
   Packing(const Groups& groups, const Solution& solution, std::size_t cards, std::size_t most)

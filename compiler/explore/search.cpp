@@ -96,8 +96,8 @@ std::vector<std::uint32_t> Search::cables_of(const Order& order) const {
   return cables;
 }
 
-/// Whether the cables from position `place` to the next can transfer, per interval, all tensors that cross a cut in
-/// front of `layer`.
+/// Whether the cables from the card at position `place` to the next card can carry, within one interval, all tensors
+/// that cross a cut in front of `layer`.
 bool Search::passes(const IntervalFit& fit, const Order& order, std::size_t place, std::size_t layer) const {
   const std::uint64_t bytes = board_.chain.live_bytes[layer];
   return bytes == 0 ||

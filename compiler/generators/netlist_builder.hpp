@@ -65,8 +65,8 @@ class NetlistBuilder {
   void file(std::string name, std::string content) {
     netlist_.files.push_back({std::move(name), std::move(content)});
   }
-  /// Adds a table `<prefix>_<what>_load` with lines for the units `<prefix>_<suffix>`. `content` may be empty
-  /// if only costs are needed.
+  /// Adds a table `<prefix>_<what>_load` whose lines are loaded into the units `<prefix>_<suffix>`. `content` may be
+  /// empty if only costs are needed.
   void load(const std::string& what, const std::vector<std::string>& suffixes, std::uint64_t bits,
             std::uint64_t lines, std::string content);
   Netlist finish(StreamIndex output) { return finish(std::vector{output}); }

@@ -192,7 +192,7 @@ Result<std::vector<std::uint32_t>> read_lanes(const Field& field, const char* ke
   return lanes;
 }
 
-/// Returns the largest number of beats in which a frame of one of the tensors passes.
+/// Returns the number of beats per frame of the tensor that has the most beats.
 std::uint64_t most_beats(const kernels::Program& program, const std::vector<kernels::TensorIndex>& tensors,
                          const std::vector<std::uint32_t>& lanes) {
   std::uint64_t most = 1;

@@ -30,8 +30,8 @@ struct Timing {
   std::uint64_t latency_cycles = 0, first_output_cycles = 0;
   /// For each unit, the maximum number of stored beats if the unit is a FIFO, otherwise 0.
   std::vector<std::uint64_t> high_water;
-  // The next two members are set only if arrivals are set: the cycle in which the first input beat is accepted and, for
-  // each output, the cycles in which its beats leave.
+  // The next two members are set only if TimingOptions::arrivals is set: the cycle in which the first input beat is
+  // accepted and, for each output, the cycles in which its beats leave.
   std::uint64_t first_input_cycle = 0;
   std::vector<std::vector<std::uint64_t>> departures;
 };

@@ -104,7 +104,7 @@ std::string check(const PluginOperator&, const Value& in, const Value& out) {
   return in.type.is_integer() && out.type.is_integer() ? "" : "is not on integers";
 }
 
-/// Checks that the node's inputs are the operator's tensors, and that the host can compute it.
+/// Checks that the node's inputs have the shapes of the operator's tensors, and that the host can compute the operator.
 std::string check_operands(const Graph& graph, const Node& n, const kernels::FloatOperator& op) {
   std::size_t next = 0;
   for (const kernels::FloatOperand& operand : op.operands) {

@@ -30,8 +30,8 @@ std::optional<Dequantised> weights(const Site& site, std::size_t i, std::int64_t
 /// Returns input `i` if it is a constant that is dequantised by constants, otherwise nothing.
 std::optional<Dequantised> constant_operand(const Site& site, std::size_t i);
 
-/// Returns a bias that is constant floats, one for all output channels or one for each. Otherwise returns nothing and
-/// sets `why` to what is wrong.
+/// Returns the bias at input `i` if it consists of constant floats: one number for all output channels, or one number
+/// for each channel. Otherwise returns nothing and sets `why` to what is wrong.
 std::optional<std::vector<float>> float_bias(Site& site, std::size_t i, std::int64_t channels,
                                              std::string& why);
 

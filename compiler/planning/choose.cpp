@@ -310,7 +310,8 @@ Result<Predicted> choose(const Task& task) {
   }
   const explore::Problem problem = explore::make_problem(task.model.program, task.cluster, {});
   const std::size_t joined = explore::most_joined(problem);
-  // If the user asks for more partitions than there are joined cards, the error already names the missing cables.
+  // If the user asks for more partitions than the number of cards that cables join, the error already names the missing
+  // cables.
   const bool asked = task.options.partitions.value_or(0) > joined;
   if (joined == task.cluster.cards.size() || asked || !does_not_fit(found)) return found;
   // Cables do not join all cards. Find out whether more cables would help.

@@ -92,7 +92,8 @@ struct Judgement {
   bool exact = false;
 };
 
-/// Returns how far a plan with these figures may be from the best one, according to its bound.
+/// Returns by how much a plan with these figures may be worse than the best plan, judged by `plan.bound`, which no plan
+/// can beat.
 Judgement judge(const Predicted& plan, double interval_seconds, double latency_seconds);
 
 /// Computes the figures of an attempt (the result of a search). Errors are those of cost() and passages().

@@ -46,7 +46,7 @@ inline void put_as(VectorOf<Element, kLanes> v, std::uint8_t* out, std::uint32_t
     std::memcpy(out, &v, sizeof v);
     return;
   }
-  // The compiler makes one move instruction of each piece, because each piece has a constant size.
+  // Copy the bytes in pieces of constant size, because the compiler turns each such piece into one move instruction.
   const auto* from = reinterpret_cast<const std::uint8_t*>(&v);
   const std::size_t left = valid * sizeof(Element);
   const auto put_piece = [&](auto piece) {

@@ -246,7 +246,7 @@ void add(const Plain& p, const Add& op, ElementType b_type, const std::byte* a, 
   }
 }
 
-/// Returns the arguments of the kernel that adds bytes, or nothing if `op` is not such a sum.
+/// Returns the arguments of the kernel that adds two tensors of bytes, or nothing if that kernel cannot compute `op`.
 std::optional<AddArgs> add_args(const Plain& p, const Add& op, ElementType b_type) {
   const auto is_byte = [](ElementType type) { return type.is_integer() && type.storage_bytes() == 1; };
   if (!op.table.empty() || op.shift > 31 || !is_byte(p.in.type) || !is_byte(b_type) ||
@@ -431,7 +431,7 @@ Step plan(const Planning&, Plain p, const Softmax&) {
   };
 }
 
-// Plans an operator of kernels/host, which kernels/reference also calls. Unlike all other steps, this one allocates
+// Plans an operator of kernels/host, which kernels/reference also calls. Unlike all other steps, this step allocates
 // memory for each frame.
 Step plan(const Planning&, Plain p, const FloatOperator& op) {
   return [p = std::move(p), op](Values values) {

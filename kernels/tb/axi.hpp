@@ -61,7 +61,7 @@ class RegisterMaster {
     std::function<void(std::uint32_t)> then;
     bool asked = true;  // false for an access that the master added by itself
   };
-  /// The access under way in one direction. Only a write also offers data.
+  /// The access in progress in one direction (read or write). The members about data are for writes only.
   struct Direction {
     std::optional<Access> access;
     bool address_offered = false, address_taken = false, data_offered = false, data_taken = false;

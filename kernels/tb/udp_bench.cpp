@@ -84,7 +84,7 @@ class UdpInRow {
   bool get(const char* port) const { return ports_.at(port).get() != 0; }
   void set(const char* port, bool on) const { ports_.at(port).set(on); }
 
-  /// Offers the next beat of the current datagram, or the first one of another datagram.
+  /// Offers the next beat of the current datagram, or the first beat of another datagram.
   void offer() {
     if (at_ == 0)
       current_ = static_cast<std::size_t>(rng_.between(0, static_cast<std::int64_t>(vectors_.size()) - 1));

@@ -1,4 +1,4 @@
-// Describes the module that gives out the beats of a frame in another order.
+// Describes the module that outputs the beats of a frame in another order.
 #include <array>
 
 #include "compiler/generators/modules/parts.hpp"

@@ -29,8 +29,8 @@ bool wants_block(std::int64_t width, std::int64_t depth);
 /// block RAM contains its output register. LUTRAM needs separate flip-flops.
 void add_memory(Features& f, std::int64_t width, std::int64_t depth, bool block);
 
-/// Adds the cost of an mr_width_adapter inside another module: nothing if both sides have the same lanes. Of every `of`
-/// input bits, `own` bits are independent, and all other bits repeat a sign.
+/// Adds the cost of an mr_width_adapter inside another module: nothing if both sides have the same number of lanes. Of
+/// every `of` input bits, `own` bits are independent, and all other bits repeat a sign.
 void add_width_adapter(Features& f, std::int64_t lane_bits, std::int64_t s_lanes, std::int64_t m_lanes,
                        std::int64_t own = 1, std::int64_t of = 1);
 

@@ -69,7 +69,7 @@ class PromisedUnit {
     std::deque<std::uint64_t> pending;  // the cycles in which waiting beats are ready
   };
 
-  /// Whether beat k of an output has all beats of this input that it needs.
+  /// Whether input `in` has received all beats that beat k of the output needs.
   static bool suffices(const Input& in, const Output& out, std::uint64_t k) {
     if (out.beats == 1) return in.taken == in.beats;
     const std::uint64_t steps = out.beats - 1;

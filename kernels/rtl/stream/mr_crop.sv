@@ -38,7 +38,7 @@ module mr_crop #(
   logic [CW-1:0] c;
   logic          keep, en;
 
-  // In 32 bits an index below TOP or LEFT wraps to a huge value, so one comparison is enough.
+  // The subtraction wraps in 32 bits: for a row before TOP or a column before LEFT it gives a huge number. So one comparison is enough.
   assign keep    = (32'(y) - TOP) < 32'(H - TOP - BOTTOM) && (32'(x) - LEFT) < 32'(W - LEFT - RIGHT);
   assign en      = !m_valid || m_ready;
   assign s_ready = en;

@@ -43,7 +43,7 @@ module mr_pad #(
   logic [CW-1:0] c;
   logic          in_rows, in_columns, in_frame, first, en, step;
 
-  // In 32 bits an index below TOP or LEFT wraps to a huge value, so one comparison is enough.
+  // The subtraction wraps in 32 bits: for a row before TOP or a column before LEFT it gives a huge number. So one comparison is enough.
   assign in_rows    = (32'(y) - TOP) < 32'(H);
   assign in_columns = (32'(x) - LEFT) < 32'(W);
   assign in_frame     = in_rows && in_columns;
