@@ -386,7 +386,7 @@ constexpr Operator kPools[] = {
      .infer = infer_pool,
      .lower_qdq = [](Site& site) { return lower_average(site, false); },
      .computes = true,
-     .limits = "one or two spatial axes; with or without counted padding; ceil_mode; "
+     .limits = "one or two spatial axes; padding is counted or not; ceil_mode; "
                "if padding is not counted, the result has at most 8,192 elements"},
     {.type = "GlobalAveragePool",
      .infer = infer_global_pool,

@@ -122,9 +122,9 @@ class Builder {
       if (best == nullptr || carried[&cable] < carried[best]) best = &cable;
     }
     if (best == nullptr)
-      return Error(ErrorCode::kUnsupported, "no cable joins cards '" + from + "' and '" + to +
-                                                "' of channel '" + channel.name +
-                                                "', so the model of the load has no times for the channel");
+      return Error(ErrorCode::kUnsupported,
+                   "no cable joins cards '" + from + "' and '" + to + "' of channel '" + channel.name +
+                       "', so the transfers of the channel under load cannot be simulated");
     const std::uint64_t wire = channel.packet_bytes > 0 ? emit::bytes_on_wire(channel) : channel.frame_bytes;
     carried[best] += wire;
     Step step;

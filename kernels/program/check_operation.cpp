@@ -180,7 +180,7 @@ void check_thresholds(const Requantise& r, const Tensor& out, std::uint32_t chan
   if (!is_bipolar(out)) return;
   for (std::uint64_t i = 0; i < count; i += 2)
     require(r.thresholds[i] == r.thresholds[i + 1], "requantise.thresholds[", i,
-            "] differs from the next threshold, which would give 0 in a bipolar tensor");
+            "] differs from the next threshold, so a bipolar tensor would contain 0");
 }
 
 // Checks that `lowest` and `highest` are values of the output's type, in this order.

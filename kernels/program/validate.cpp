@@ -143,7 +143,8 @@ class Validator {
       for (const auto* list : {&block.inputs, &block.outputs})
         for (const TensorIndex i : *list)
           if (program_.tensors[i].type.bits > 32)
-            fail(name_of(i), " is int64, which only quantise, dequantise and rearrange take");
+            fail(name_of(i),
+                 " is int64, which only the operations quantise, dequantise and rearrange accept");
     checks::check_operation(program_, block);
   }
 

@@ -325,8 +325,7 @@ void LinkRow::check_data(const Packet& packet) {
   const std::uint64_t length = packet.field(4, 4), offset = packet.field(20, 4);
   ++sent_packets_;
   sent_bytes_ += length;
-  if (spoilt_from_ != 0 && cycle_ - spoilt_from_ > kBegun)
-    fail("a packet that began after memory had failed");
+  if (spoilt_from_ != 0 && cycle_ - spoilt_from_ > kBegun) fail("a packet began after memory had failed");
   if (packet.field(16, 4) != epoch_) {  // the flush did not stop this packet
     if (packet.field(16, 4) + 1 != epoch_ || cycle_ - flushed_at_ > 2000) fail("a packet of another epoch");
     return;
@@ -361,7 +360,7 @@ void LinkRow::check_data(const Packet& packet) {
 
 void LinkRow::watch_frames() {
   if (high("in_tag_valid") && high("in_tag_ready")) {
-    if (given_ + 1 != beats_) fail("a tag taken before its frame's last beat");
+    if (given_ + 1 != beats_) fail("the tag was taken before the last beat of its frame");
     tag_given_ = false;
   } else if (offered_ && high("in_ready") && given_ + 1 == beats_) {
     fail("a frame taken without its tag");
@@ -390,7 +389,7 @@ void LinkRow::watch_frames() {
   if (high("out_valid") && high("out_ready")) {
     if (to_get_.empty()) return fail("a beat of no frame");
     if (got_ == 0) {
-      if (begun_) fail("a frame begins before the tag of the last frame was taken");
+      if (begun_) fail("a frame begins before the tag of the previous frame was taken");
       begun_ = to_get_.front();
       begun_at_ = cycle_ - 1;
     }

@@ -234,7 +234,7 @@ void Engine::wait_until_quiet() {
   if (!recovery_wake_.wait_until(lock, Clock::now() + kFlushBound, out_of_session)) {
     for (std::uint32_t position = 0; position < fleet_.size(); ++position) {
       if (card_threads_[position].in_session)
-        note_loss(position, "the card does not end its runs after a flush");
+        note_loss(position, "the card did not complete its kernel runs in time after a flush");
     }
   }
   recovery_wake_.wait(lock, [&] {

@@ -211,7 +211,8 @@ Status read_protocol(const yaml::Mapping& map, const std::string& file, const Cl
     return map.error("protocol", "'" + protocol + "' is not known; it is aurora or udp");
   out.protocol = protocol == "udp" ? CableProtocol::kUdp : CableProtocol::kAurora;
   const bool udp = out.protocol == CableProtocol::kUdp;
-  if (!udp && map.find("mtu") != nullptr) return map.error("mtu", "only cables with 'protocol: udp' have it");
+  if (!udp && map.find("mtu") != nullptr)
+    return map.error("mtu", "only cables with 'protocol: udp' have an mtu");
   MILLRACE_ASSIGN(const std::uint64_t mtu, map.integer("mtu", out.mtu));
   if (mtu < kLeastMtu || mtu > kMostMtu)
     return map.error("mtu", "must be " + std::to_string(kLeastMtu) + " to " + std::to_string(kMostMtu));

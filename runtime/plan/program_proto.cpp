@@ -201,7 +201,9 @@ class Blobs {
     if (bytes.size() % width != 0) return bad_program(block, "its weights end in the middle of an element");
     const std::size_t count = bytes.size() / width;
     if (count > budget_)
-      return bad_program(block, "its weights, shared between blocks, expand beyond 16 times the file");
+      return bad_program(block,
+                         "too many blocks share stored weights: all their weights together exceed 16 times "
+                         "the size of the file");
     budget_ -= count;
     out.resize(count);
     for (std::size_t i = 0; i < count; ++i) {

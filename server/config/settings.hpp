@@ -142,7 +142,7 @@ inline constexpr Setting kSettings[] = {
     {"drain_notice_ms", "--drain-notice-ms", Milliseconds{&Settings::drain_notice, 0, kDayMs},
      "How long requests are served after SIGTERM while /v2/health/ready answers 503", kLive},
     {"drain_ms", "--drain-ms", Milliseconds{&Settings::drain, 0, kDayMs},
-     "Longest time for accepted requests after the drain notice", kLive},
+     "Longest time after the drain notice until all accepted requests are answered", kLive},
 
     {"repository.root", "--repository", Path{&Settings::repository_root},
      "Directory of models: MODEL/VERSION/ with a deployment, or model.onnx to be compiled", kAtStart,

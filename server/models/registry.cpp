@@ -129,7 +129,8 @@ void sample_link(const Labelled& of_link, const runtime::pipeline::LinkStatus& l
                   link.dropped);
   of_link.gauge("millrace_link_degraded", "1 if packets had to be repaired within the last second.",
                 link.state == "degraded");
-  of_link.counter("millrace_link_errors_total", "Times a card reported a fault of the link.", link.errors);
+  of_link.counter("millrace_link_errors_total", "Number of times that a card reported a fault of the link.",
+                  link.errors);
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ struct EventText {
   std::string_view name, help;
 };
 inline constexpr std::array<EventText, 15> kEvents = {{
-    {"datagrams_received", "Datagrams received over UDP, good or bad"},
+    {"datagrams_received", "Datagrams received over UDP, valid or not"},
     {"datagrams_sent", "Datagrams handed to the kernel"},
     {"bytes_received", "Bytes of the datagrams received, headers included"},
     {"bytes_sent", "Bytes of the datagrams sent, headers included"},

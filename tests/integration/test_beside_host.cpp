@@ -21,7 +21,7 @@ namespace json = boost::json;
 
 using Words = std::vector<std::string>;
 
-class BesideHost : public testing::Test {
+class ResidualAroundHostLayer : public testing::Test {
  protected:
   fs::path write(const SmallNet& net) const {
     fs::path file = directory_.path() / (net.name + ".onnx");
@@ -73,7 +73,7 @@ bool copies(const json::value& plan) {
   return false;
 }
 
-TEST_F(BesideHost, OneCardSendsResidualTensorsThroughTheHost) {
+TEST_F(ResidualAroundHostLayer, OneCardSendsResidualTensorsThroughTheHost) {
   const fs::path cluster = cards(1, false);
   for (const std::uint32_t blocks : {1U, 3U}) {
     SCOPED_TRACE(blocks);
@@ -87,7 +87,7 @@ TEST_F(BesideHost, OneCardSendsResidualTensorsThroughTheHost) {
   }
 }
 
-TEST_F(BesideHost, TwoCardsNeedNoCable) {
+TEST_F(ResidualAroundHostLayer, TwoCardsNeedNoCable) {
   const fs::path net = write(residual_around_host_net(1));
   const fs::path cluster = cards(2, false);
   const Words two = {"--partitions", "2"};
@@ -95,7 +95,7 @@ TEST_F(BesideHost, TwoCardsNeedNoCable) {
   expect_right(net, cluster, two);
 }
 
-TEST_F(BesideHost, TwoCardsUseTheirCableForTheShortestLatency) {
+TEST_F(ResidualAroundHostLayer, TwoCardsUseTheirCableForTheShortestLatency) {
   const fs::path net = write(residual_around_host_net(1));
   const fs::path cluster = cards(2, true);
   const Words two = {"--partitions", "2", "--objective", "latency"};
@@ -103,13 +103,13 @@ TEST_F(BesideHost, TwoCardsUseTheirCableForTheShortestLatency) {
   expect_right(net, cluster, two);
 }
 
-TEST_F(BesideHost, OneCardIsPreferredToTwoWithACable) {
+TEST_F(ResidualAroundHostLayer, OneCardIsPreferredToTwoWithACable) {
   const json::value plan = planned(write(residual_around_host_net(1)), cards(2, true));
   EXPECT_EQ(plan.at("partitions").as_array().size(), 1U);
   EXPECT_TRUE(copies(plan));
 }
 
-TEST_F(BesideHost, PlanFileKeepsTheTensorsOnTheirWay) {
+TEST_F(ResidualAroundHostLayer, FollowingTheSavedPlanGivesTheSameHostBlocksAndRate) {
   const fs::path net = write(residual_around_host_net(1));
   const fs::path cluster = cards(1, false), file = directory_.path() / "plan.yaml";
   const json::value own = planned(net, cluster, {"--save-plan", file});
@@ -118,7 +118,7 @@ TEST_F(BesideHost, PlanFileKeepsTheTensorsOnTheirWay) {
   EXPECT_EQ(again.at("predicted").at("frames_per_second"), own.at("predicted").at("frames_per_second"));
 }
 
-TEST_F(BesideHost, OneCardIsSimulatedAtRtlFidelity) {
+TEST_F(ResidualAroundHostLayer, OneCardIsSimulatedAtRtlFidelity) {
   const fs::path deployment = directory_.path() / "deployment";
   const Outcome compiled = compile_model(write(residual_around_host_net(1)), cards(1, false), deployment);
   ASSERT_EQ(compiled.exit_code, 0) << compiled.err;

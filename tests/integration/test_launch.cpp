@@ -167,7 +167,7 @@ TEST_F(LaunchCommand, PrintsReplicasBehindAServiceForAClusterOfOneHost) {
   EXPECT_EQ(container.at("ports").at(0).at("containerPort"), 9000);
 }
 
-TEST_F(LaunchCommand, RefusesWhatCannotStart) {
+TEST_F(LaunchCommand, RefusesArgumentsWithWhichNoServerCanStart) {
   const auto refused = [](const std::vector<std::string>& arguments, int exit_code, const std::string& part) {
     const Outcome outcome = launch(arguments);
     EXPECT_EQ(outcome.exit_code, exit_code);

@@ -305,11 +305,12 @@ void add_verify(Builder& builder, VerifyCommand& c) {
       ->allow_extra_args(false);
   sub->add_option("--expect", c.expect, ".npy with the expected first output, which is compared as well")
       ->needs("--inputs");
-  sub->add_option("--tolerance", c.tolerance,
-                  "Largest difference from --expect, in steps. "
-                  "A step of an integer output is 1. "
-                  "A step of a float output is the scale of the output's last quantiser. "
-                  "A step of a softmax is the effect of one quantiser step in every score")
+  sub->add_option(
+         "--tolerance", c.tolerance,
+         "Largest difference from --expect, in steps. "
+         "A step of an integer output is 1. "
+         "A step of a float output is the scale of the output's last quantiser. "
+         "A step of a softmax is the largest change that results if each score changes by one quantiser step")
       ->needs("--expect")
       ->check(whole(0, kMost32));
   sub->add_flag("--allow-plugins", c.allow_plugins,

@@ -175,7 +175,7 @@ Status verify(const VerifyCommand& command, std::ostream& out) {
                      deployment.plan.model.outputs.at(0).name +
                      "' has no step: "
                      "the model must end in a DequantizeLinear, or in a DequantizeLinear and a Softmax; "
-                     "leave --tolerance out to compare to 1e-6 of the largest element");
+                     "without --tolerance, elements may differ by 1e-6 of the largest element");
 
   Findings findings;
   std::size_t cards = 0;

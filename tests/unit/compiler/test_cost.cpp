@@ -182,7 +182,7 @@ TEST(Cost, ACostTermThatAModuleLacksTakesTheHighestCoefficientOfAnyModule) {
   EXPECT_EQ(*extrapolated, *cost(catalog, "mr_ingress", narrowing));
 }
 
-TEST(Cost, ACostTermThatNoModuleMeasuresHasTheCoefficientOne) {
+TEST(Cost, ACostTermWithoutAnyMeasurementHasTheCoefficientOne) {
   Catalog catalog = embedded();
   auto& matrix = catalog.modules.at("mr_mvu").lut.coefficients;
   catalog.modules.at("mr_mvu_streamed").lut.coefficients.erase("booth_row");

@@ -219,7 +219,7 @@ Folding in_logic(std::uint32_t pe, std::uint32_t simd) {
   return folding;
 }
 
-TEST(Generators, RefusesAWeightTableInLogicOfMoreThan1024Lines) {
+TEST(Generators, RefusesAWeightTableInLogicDeeperThan1024Lines) {
   Program program = dense(256, 8);
   EXPECT_EQ(refusal(program, in_logic(1, 1)),
             "block 'conv.1' (convolution): memory 'logic': a table in LUTs has at most 1024 lines, but this "
@@ -260,7 +260,7 @@ TEST(Generators, RefusesAWeightTableInLogicOfMoreThan1024Lines) {
   EXPECT_EQ(refusal(depthwise, folding), "");
 }
 
-TEST(Generators, RefusesAnAdditionTableInLogicOfMoreThan1024Lines) {
+TEST(Generators, RefusesAnAdditionTableInLogicDeeperThan1024Lines) {
   for (const unsigned bits : {5U, 6U}) {
     const ElementType type{ElementType::Kind::kSigned, static_cast<std::uint8_t>(bits)};
     Program program;

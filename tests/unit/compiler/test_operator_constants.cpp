@@ -55,7 +55,7 @@ TEST(ConstantsOfAnyShape, MultiplyExactly) {
   expect_constant("Max", {4, 8, 7}, true);
 }
 
-TEST(ConstantsOfAnyShape, AreAddedToDataThatBroadcast) {
+TEST(ConstantsOfAnyShape, AreAddedExactlyIfTheDataBroadcastToTheirShape) {
   OnnxModel m;
   m.input("x", {1, 4, 1, 1});
   m.pair("x", 0.5F, 3, "xq");
@@ -66,7 +66,7 @@ TEST(ConstantsOfAnyShape, AreAddedToDataThatBroadcast) {
   EXPECT_EQ(count_blocks(expect_meaning(m), "float_operator"), 0U);
 }
 
-TEST(ConstantsOfAnyShape, SelectElementsOfWhereExactly) {
+TEST(ConstantsOfAnyShape, SelectElementsExactlyAsTheConditionOfWhere) {
   OnnxModel m;
   m.input("x", {1, 6, 6});
   m.pair("x", 0.5F, 3, "xq");

@@ -70,7 +70,7 @@ TEST(OperatorList, ContainsEveryOperatorOfTheHost) {
     })) << type;
 }
 
-TEST(OperatorList, EveryLimitIsOnePhraseThatFitsTheTable) {
+TEST(OperatorList, TextOfEveryLimitIsOnePhraseThatFitsTheTable) {
   for (const ListedOperator& op : listed_operators()) {
     EXPECT_EQ(op.limits.find_first_of("|\n"), std::string::npos) << op.type;
     EXPECT_FALSE(op.limits.ends_with(".")) << op.type;

@@ -79,7 +79,7 @@ class GeneratorPlugin : public testing::Test {
   TemporaryDirectory directory_{"plugin"};
 };
 
-TEST_F(GeneratorPlugin, OffersAreListedTogetherWithBuiltInFoldings) {
+TEST_F(GeneratorPlugin, FoldingsThatThePluginOffersAreListedWithBuiltInFoldings) {
   const auto offering = saying(answer(kOffer));
   const Program program = one_layer();
   ASSERT_TRUE(offering->prepare(program).ok());

@@ -61,7 +61,7 @@ TEST(Queueing, WaitingTimesAreThoseOfAnMD1Queue) {
 // With Poisson arrivals and deterministic services, frames wait as long in the whole row as they would at the slowest
 // station alone, whatever the order of the stations is (B. Avi-Itzhak, "A sequence of service stations with arbitrary
 // input and regular service times", Management Science 11, 1965).
-TEST(Queueing, FramesWaitInARowAsLongAsAtTheSlowestStationAlone) {
+TEST(Queueing, FramesWaitInARowOfStationsAsLongAsAtTheSlowestStationAlone) {
   for (const auto& row_of :
        {std::vector{1.0, 0.4, 0.7}, std::vector{0.4, 0.7, 1.0}, std::vector{0.7, 1.0, 0.4}}) {
     const Observation seen = simulate(row(row_of), {0.8, 400'000, 3});
@@ -71,7 +71,7 @@ TEST(Queueing, FramesWaitInARowAsLongAsAtTheSlowestStationAlone) {
 }
 
 // The same paper: the waiting time does not depend on the places between the stations.
-TEST(Queueing, CreditsMoveTheWaitingButDoNotChangeIt) {
+TEST(Queueing, CreditsChangeWhereFramesWaitButNotHowLong) {
   Network network = row({0.7, 1.0, 0.4});
   const Load load{0.8, 100'000, 3};
   const Observation free = simulate(network, load);
@@ -127,7 +127,7 @@ TEST(Queueing, TwoCreditsLimitACableToTwoFramesInARoundTrip) {
   EXPECT_EQ(bottleneck(network, saturated), "the credits of station 1");
 }
 
-TEST(Queueing, ReplicasShareOneQueueAndAddUp) {
+TEST(Queueing, ReplicasShareOneQueueAndTheirRatesAddUp) {
   Network network = row({1}, 1);
   Network two = network;
   two.stations.push_back({"other"});

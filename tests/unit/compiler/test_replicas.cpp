@@ -272,7 +272,7 @@ TEST(Replicas, UseNoMoreCardsThanTheHostCanFeed) {
   EXPECT_EQ(solved(problem).replicas(), 9U) << "the cards limit";
 }
 
-TEST(Replicas, GapIsAboutTheCardsAloneIfTheHostLimitsTheRate) {
+TEST(Replicas, OptimalityGapIgnoresTheHostEvenIfTheHostLimitsTheRate) {
   Problem problem = row({1024, 1024}, 2, 20);
   problem.targets.objective = Objective::kThroughput;
   problem = with_host(problem, 10 * solved(problem).interval_seconds);

@@ -362,7 +362,7 @@ TEST_F(SynthPartition, CostsAreSummedAndComparedWithTheDevice) {
   EXPECT_EQ(exceeded((*costs)[0]), (std::vector<std::string>{"40 LUT of 30", "8 DSP of 3"}));
 }
 
-TEST_F(SynthPartition, CostsAreComparedWithEachRegionIncludingTheShell) {
+TEST_F(SynthPartition, CostsOfEachRegionIncludingTheShellAreComparedWithItsResources) {
   // Block "a" uses 20 LUT in the second region. Block "b", the shell (20 LUT) and other logic of the top (3 LUT) are in
   // the first region.
   const auto over = [&](std::uint64_t first, std::uint64_t second) {

@@ -316,7 +316,7 @@ TEST(Validate, RefusesZeroInABipolarOutput) {
   Program program = one_block(c, {{kInt8, {6, 5, 4}}}, {kBipolar, {6, 5, 2}});
   EXPECT_EQ(validate(program), "");
   std::get<Convolution>(program.blocks[0].operation).requantise->thresholds = {3, 4};
-  EXPECT_REFUSED(validate(program), "would give 0 in a bipolar tensor");
+  EXPECT_REFUSED(validate(program), "so a bipolar tensor would contain 0");
   std::get<Convolution>(program.blocks[0].operation).requantise = shift_right(1, -1, 1);
   EXPECT_REFUSED(validate(program), "must be thresholds for a bipolar output");
 }

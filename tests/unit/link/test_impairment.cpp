@@ -56,7 +56,7 @@ TEST(LinkImpairment, PassesEverythingUnchangedByDefault) {
   EXPECT_EQ(seen.wrong_bits, 0u);
 }
 
-TEST(LinkImpairment, LosesAndRepeatsAtItsRates) {
+TEST(LinkImpairment, LosesAndRepeatsDatagramsAtTheGivenRates) {
   Impairment i;
   i.loss = 0.2;
   EXPECT_NEAR(pass(i).arrived, 0.8 * kCount, 300);
@@ -67,7 +67,7 @@ TEST(LinkImpairment, LosesAndRepeatsAtItsRates) {
   EXPECT_EQ(pass(i).arrived, 0);
 }
 
-TEST(LinkImpairment, InvertsBitsAtItsRate) {
+TEST(LinkImpairment, InvertsBitsAtTheGivenRate) {
   Impairment i;
   i.bit_errors = 1e-3;
   EXPECT_NEAR(static_cast<double>(pass(i).wrong_bits), 1e-3 * kCount * 800, 700);

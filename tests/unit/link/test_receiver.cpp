@@ -98,7 +98,7 @@ TEST(LinkReceiver, AnswersAGreetingWithItsState) {
   EXPECT_EQ(b.receiver.state(b.now), LinkState::kUp);
 }
 
-TEST(LinkReceiver, DeliversInOrderAndReportsWhatIsMissing) {
+TEST(LinkReceiver, DeliversInOrderAndReportsMissingPackets) {
   Bench b;
   b.bring_up();
   b.data(0);
@@ -142,7 +142,7 @@ TEST(LinkReceiver, GivesCreditAtOnceIfTheSenderHasNone) {
   EXPECT_EQ(b.sent()->limit, 9u);
 }
 
-TEST(LinkReceiver, ReportsAgainWhenAPacketComesTwice) {
+TEST(LinkReceiver, ReportsItsStateAgainWhenAPacketArrivesTwice) {
   Bench b;
   b.bring_up();
   b.data(0);
@@ -192,7 +192,7 @@ TEST(LinkReceiver, DropsDataOfOtherGenerationsAndEpochs) {
   EXPECT_TRUE(b.take().empty());
 }
 
-TEST(LinkReceiver, ANewGenerationReplacesTheOldOneUnlessItIsDelayed) {
+TEST(LinkReceiver, ANewerGenerationTakesOverAndADelayedOlderGreetingIsDropped) {
   Bench b;
   b.bring_up();
   b.data(0);
@@ -246,7 +246,7 @@ TEST(LinkReceiver, NoticesThatTheSenderStopsOrFallsSilent) {
   EXPECT_EQ(b.receiver.state(b.now), LinkState::kTraining);
 }
 
-TEST(LinkReceiver, NumbersPassTheEndOf32Bits) {
+TEST(LinkReceiver, PacketNumbersWrapAroundAfter32Bits) {
   Bench b(6);
   b.receiver.start(9);
   b.greet(3, 9, 0xfffffffc, 6);

@@ -103,7 +103,7 @@ TEST(LinkSender, ToleratesReorderedPackets) {
   EXPECT_TRUE(b.sent().empty());
 }
 
-TEST(LinkSender, RepeatsAPacketWithoutAnswerAndReportsALossInTime) {
+TEST(LinkSender, RepeatsAnUnansweredPacketAndReportsALostLinkInTime) {
   Bench b;
   b.bring_up();
   b.push();
@@ -137,7 +137,7 @@ TEST(LinkSender, NoticesThatAnIdleLinkIsLost) {
   }
 }
 
-TEST(LinkSender, AsksForCreditThatMayBeLost) {
+TEST(LinkSender, AsksAgainWhenACreditUpdateMayBeLost) {
   Bench b;
   b.bring_up();
   for (int i = 0; i < 4; ++i) b.push();

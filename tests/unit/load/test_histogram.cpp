@@ -68,7 +68,7 @@ TEST(Histogram, NegativeAndHugeValuesAreClamped) {
   EXPECT_EQ(h.max(), Histogram::kLongest);
 }
 
-TEST(Histogram, MergeEqualsRecordingAllValuesInOne) {
+TEST(Histogram, MergeEqualsRecordingAllValuesInOneHistogram) {
   Histogram a, b, both;
   for (int i = 1; i <= 1000; ++i) {
     (i % 3 == 0 ? a : b).record(nanoseconds(i * i));

@@ -41,24 +41,24 @@ TEST(Ranks, AcceptOneRankOnEachHostInAnyOrder) {
   EXPECT_TRUE(check_ranks({rank_on("b"), rank_on("a")}, cluster_of({"a", "b"})).ok());
 }
 
-TEST(Ranks, NameTheHostWithoutARank) {
+TEST(Ranks, ErrorNamesTheHostWithoutARank) {
   const auto text = refusal({rank_on("a"), rank_on("c")}, cluster_of({"a", "b", "c"}));
   expect_part(text, "lists 3 hosts, but only 2 ranks were started: no rank runs on b");
   expect_part(text, "mpirun -n 3");
 }
 
-TEST(Ranks, NameTwoRanksOnOneHost) {
+TEST(Ranks, ErrorNamesTwoRanksOnOneHost) {
   const auto text = refusal({rank_on("a"), rank_on("b"), rank_on("a")}, cluster_of({"a", "b"}));
   expect_part(text, "rank 0 and rank 2 both run on host 'a'");
   expect_part(text, "--host-name");
 }
 
-TEST(Ranks, NameAHostThatTheClusterDoesNotList) {
+TEST(Ranks, ErrorNamesAHostThatTheClusterDoesNotList) {
   expect_part(refusal({rank_on("a"), rank_on("z")}, cluster_of({"a", "b"})),
               "rank 1 runs on host 'z', which cluster 'c' does not list");
 }
 
-TEST(Ranks, NameWhatDiffersBetweenRanks) {
+TEST(Ranks, ErrorSaysInWhatTwoRanksDiffer) {
   const plan::Cluster cluster = cluster_of({"a", "b"});
   Identity other = rank_on("b");
   other.version = "1.1";
@@ -73,7 +73,7 @@ TEST(Ranks, NameWhatDiffersBetweenRanks) {
   expect_part(refusal({rank_on("a"), other}, cluster), "copy one file to all hosts");
 }
 
-TEST(Wire, ReturnsWhatWasWritten) {
+TEST(Wire, ReadsBackWhatWasWritten) {
   const Bytes bytes = Writer().put(std::uint16_t{7}).put_text("card").put(std::int64_t{-1}).take();
   Reader in(bytes);
   EXPECT_EQ(in.get<std::uint16_t>(), 7);

@@ -332,7 +332,7 @@ TEST_F(ClusterFile, RefusesInvalidUdpCables) {
            "}, b: {card: b, connector: 0}, gigabits_per_second: 1" + keys + "}\n";
   };
   has(refusal(cable(", protocol: tcp"), 7), "it is aurora or udp");
-  has(refusal(cable(", mtu: 9000"), 7), "only cables with 'protocol: udp' have it");
+  has(refusal(cable(", mtu: 9000"), 7), "only cables with 'protocol: udp' have an mtu");
   has(refusal(cable(", protocol: udp, mtu: 100"), 7), "must be 576 to 65535");
   has(refusal(cable("", ", address: \"10.0.0.1:5000\""), 7),
       "only cables with 'protocol: udp' have addresses");
