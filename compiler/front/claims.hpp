@@ -26,10 +26,11 @@ using Claimer = std::function<Result<std::vector<Claim>>(const graph::Graph&)>;
 /// earlier plugin has node i. Large constants, and constants that are not finite, are described without elements.
 std::string describe_graph(const graph::Graph& graph, const std::vector<bool>& taken);
 
-/// Replaces the nodes of each claim by one node. Its inputs are the values that the nodes read and do not produce, without
-/// constants; its outputs are the values that they produce and that other nodes read or that are outputs of the graph. A
-/// DequantizeLinear of a claim that other nodes read, too, also stays for them. kInvalidInput, with at most ten lines:
-/// an input or output is not an integer tensor, there is none, or a node outside of the claim lies between its nodes.
+/// Replaces the nodes of each claim by one node. The node's inputs are the values that the claim reads but does not
+/// produce, without constants. Its outputs are the values that the claim produces and that other nodes or the graph's
+/// outputs need. A DequantizeLinear of a claim stays if nodes outside of the claim read it, too. kInvalidInput, with at
+/// most ten lines: an input or output is not an integer tensor, the node would have no input or no output, or a node
+/// outside of the claim lies between the claim's nodes.
 Status apply_claims(graph::Graph& graph, const std::vector<Claim>& claims);
 
 }  // namespace millrace::compiler

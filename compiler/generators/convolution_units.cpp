@@ -214,7 +214,8 @@ class ConvolutionBlock::Units {
     if (b_.bias_in_sum()) netlist_.file(file("bias", constants), biases.take());
   }
 
-  /// Returns the weights of the matrix whose first row is output channel `first`, in the order in which its unit reads.
+  /// Returns the weights of the matrix whose first row is output channel `first`, in the order in which its unit reads
+  /// them.
   std::string weight_lines(std::uint32_t first, std::uint64_t line_bits) const {
     const bool paired = folding_.multiplier == Multiplier::kDspPair && !bipolar_weights_;
     HexLines lines(line_bits);

@@ -17,14 +17,14 @@ namespace millrace::compiler::generators {
 /// the candidate of the later plugin is called "<file name of the plugin>.<name>". Any thread may call this class.
 class Plugins {
  public:
-  /// Opens each plugin. `programs` must not be empty. `time_limit` applies to each call of a plugin. kInvalidInput, with
-  /// the entry's name: an entry is no executable file, or two entries have the same file name.
+  /// Opens each plugin. `programs` must not be empty. `time_limit` applies to each call of a plugin. kInvalidInput
+  /// names the entry of `programs` that is no executable file or has the file name of another entry.
   static Result<std::shared_ptr<Plugins>> open(
       const std::vector<std::filesystem::path>& programs,
       std::chrono::milliseconds time_limit = std::chrono::seconds(30));
 
-  /// Plugin::partition() of each plugin, in order. `describe` returns the graph in JSON, with a note at the nodes that
-  /// earlier plugins have taken. `nodes` are the names of the graph's nodes.
+  /// Calls Plugin::partition() of each plugin, in order. `describe` returns the graph in JSON, with a note at the nodes
+  /// that earlier plugins have taken. `nodes` are the names of the graph's nodes.
   Result<std::vector<PluginSubgraph>> partition(
       const std::function<std::string(const std::vector<bool>& taken)>& describe,
       const std::vector<std::string>& nodes) const;
@@ -33,13 +33,13 @@ class Plugins {
   /// since open(). Other errors are those of read_file().
   Result<std::map<std::string, std::vector<std::byte>>> libraries_of(const kernels::Program& program) const;
 
-  /// Plugin::prepare() for each plugin. Stops at the first error.
+  /// Calls Plugin::prepare() of each plugin. Stops at the first error.
   Status prepare(const kernels::Program& program);
 
   /// Returns the candidates of all plugins for a block, in the order of the plugins.
   std::vector<Candidate> offered(const kernels::Program& program, const kernels::Block& block) const;
 
-  /// Plugin::construct() of the plugin that offers `candidate`, which must be one of offered().
+  /// Calls Plugin::construct() of the plugin that offers `candidate`, which offered() must have returned.
   Result<Netlist> construct(const kernels::Program& program, const kernels::Block& block,
                             const Candidate& candidate, NetlistBuilder& netlist) const;
 

@@ -28,8 +28,8 @@ kernels::FloatAttribute attribute(const std::string& name, const graph::Attribut
   return out;
 }
 
-/// Returns a value of the graph as an operand; null is an input that is left out. Returns nothing if the value is known
-/// only at run time and not float32.
+/// Returns a value of the graph as an operand; null stands for an input that the node leaves out. Returns nothing if
+/// the value is known only at run time and not float32.
 std::optional<FloatOperand> operand_of(const Value* value) {
   FloatOperand operand;
   operand.kind = FloatOperand::Kind::kAbsent;

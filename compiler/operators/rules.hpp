@@ -44,7 +44,8 @@ std::span<const Operator> quantisers();
 std::span<const Operator> selections();  // operators that select, repeat or reorder elements
 std::span<const Operator> transposed();  // ConvTranspose
 
-/// Most elements of a tensor that a node computes. The compiler may need more than 20 bytes for each element.
+/// The maximum number of elements of a tensor that a node computes. The compiler may need more than 20 bytes for each
+/// element.
 inline constexpr std::int64_t kMostElements = std::int64_t{1} << 27;
 
 /// A node whose first output's type and shape are being inferred. Inputs are numbered by position.

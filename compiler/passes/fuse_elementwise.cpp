@@ -213,7 +213,7 @@ Result<Graph> fuse_requantise(Graph graph) {
   }
   std::erase_if(graph.nodes, [](const Node& n) { return n.outputs.empty(); });
   // A node that absorbed its reader now produces the reader's value. Nodes between this node and its former reader may
-  // read this value.
+  // read this value, so sort again.
   if (graph::sort_nodes(graph) != nullptr) return Error(ErrorCode::kInternal, "fuse_requantise made a cycle");
   return graph;
 }

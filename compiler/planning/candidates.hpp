@@ -23,7 +23,8 @@ struct NoHardware {
 
 std::vector<std::string> blocks_of(const std::vector<NoHardware>& without);
 
-/// The possible hardware for each block, from which explore chooses, and what else was used to find this hardware.
+/// The possible hardware for each block, from which explore chooses; the blocks without hardware; the costs of host ports;
+/// and the plugins.
 struct Candidates {
   std::vector<std::vector<generators::Candidate>> of_block;  // Implementation::candidate indexes of_block[b]
   std::vector<NoHardware> without;

@@ -25,7 +25,7 @@ Result<kernels::Program> with_splits(kernels::Program program, const std::vector
   return program;
 }
 
-/// Refuses to run a block on the host that a plugin computes.
+/// Refuses --host for a block that a plugin computes.
 Status check_plugin_blocks(const kernels::Program& program, const Changes& changes) {
   for (const std::string& name : changes.host_blocks) {
     const std::uint32_t found = find_block(program, name);

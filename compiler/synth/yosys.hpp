@@ -61,8 +61,8 @@ struct SynthesisOptions {
 
 /// Returns the primitives of each instance, synthesised on its own: inputs are unknown, and all outputs are used. All
 /// jobs must have one family. Equal instances are synthesised once, cached instances not at all. A few runs of Yosys
-/// share the remaining instances, because each run first reads Yosys' own libraries for seconds. Blocks until Yosys
-/// ends. Any thread may call this function.
+/// share the remaining instances, because each run first reads Yosys' own libraries, which takes seconds. Blocks until
+/// Yosys ends. Any thread may call this function.
 ///
 /// After an error, synthesise() keeps nothing of the failed run and begins no further run. Errors are kInternal if
 /// Yosys refuses an instance (the message has Yosys' last lines), kUnavailable if a signal ended Yosys, those of

@@ -25,8 +25,8 @@ bool is_available(SimdLevel level);
 
 class Executor {
  public:
-  /// Prepares `program`, which must pass validate() and is not needed afterwards. The models of its plugin operators must
-  /// be loaded. Allocates everything that run() needs.
+  /// Prepares `program`, which must pass validate() and is not needed afterwards. Each plugin operator in it must have
+  /// its PluginModel (the plugin's code). Allocates everything that run() needs.
   explicit Executor(const Program& program, SimdLevel level = best_level());
   ~Executor();
   Executor(Executor&&) noexcept;

@@ -442,7 +442,7 @@ Step plan(const Planning&, Plain p, const FloatOperator& op) {
   };
 }
 
-// Executor plans these blocks itself, because they may have several outputs.
+// Executor itself plans a block with a plugin's operator, because the block may have several outputs.
 Step plan(const Planning&, const Plain&, const PluginOperator&) {
   return {};
 }

@@ -217,7 +217,8 @@ class PluginModel {
   virtual void run(std::span<const std::byte* const> inputs, std::span<std::byte* const> outputs) const = 0;
 };
 
-/// An operation that a plugin defines (runtime/plugins). It reads at least one tensor of integers and gives at least one.
+/// An operation that a plugin defines (runtime/plugins). It reads at least one tensor of integers and produces at least
+/// one.
 struct PluginOperator {
   std::string plugin;    // the plugin's name, for messages and reports
   std::string library;   // SHA-256 of the plugin's shared library, in 64 lower-case hexadecimal digits
@@ -245,8 +246,8 @@ enum class Placement : std::uint8_t {
 };
 
 struct Block {
-  // Unique in its program, and stable between compilations. A name has 1 to 128 characters of A-Z a-z 0-9 _ - . and
-  // begins with neither - nor a dot, so it is a valid file name.
+  // The name is unique in its program and does not change between compilations. A name has 1 to 128 characters of A-Z
+  // a-z 0-9 _ - . and begins with neither - nor a dot, so it is a valid file name.
   std::string name;
   std::vector<std::string> nodes;  // the names of the ONNX nodes that the block computes
   std::vector<TensorIndex> inputs;

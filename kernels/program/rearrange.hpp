@@ -9,7 +9,7 @@
 
 namespace millrace::kernels {
 
-/// The most loops that a Rearrange may have.
+/// The maximum number of loops of a Rearrange.
 inline constexpr std::uint32_t kMostLoops = 8;
 
 /// Returns the transposition of a tensor with the axes `dims`: axis i of the output is axis perm[i] of the input, as in

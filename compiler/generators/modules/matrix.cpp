@@ -1,5 +1,5 @@
-// Describes modules that multiply by weights: matrices of which PE outputs by SIMD inputs are computed at once, and one
-// weight per channel and tap.
+// Describes modules that multiply by weights: matrix-vector units, which compute PE outputs by SIMD inputs at once, and
+// units for depthwise convolutions, which have one weight per channel and tap.
 #include <algorithm>
 
 #include "compiler/generators/modules/parts.hpp"

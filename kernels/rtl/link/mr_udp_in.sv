@@ -60,7 +60,7 @@ module mr_udp_in #(
       default: fields = 1'b0;
     endcase
 
-  // The bytes of this beat that count for a CRC.
+  // The number of bytes of this beat that a CRC covers.
   logic [6:0] counted;
   always_comb
     if (!in_payload) counted = 7'd60;

@@ -75,7 +75,7 @@ module mr_swu #(
   localparam integer MOVE_FRAME = (((H - (OH - 1) * SH) % ROWS) + ROWS) % ROWS;
   localparam integer TOP_FIRST = (ROWS - PT % ROWS) % ROWS;
 
-  // Returns a row's address in the buffer of D words, moved on by `move` words. The address wraps at the buffer's end.
+  // Returns a row's address in the buffer of D words, advanced by `move` words. The address wraps at the buffer's end.
   function automatic logic [AW-1:0] moved(input logic [AW-1:0] from, input logic [AW:0] move);
     logic [AW:0] sum;
     sum = {1'b0, from} + move;

@@ -69,7 +69,7 @@ module mr_fifo #(
 `ifndef SYNTHESIS
   mr_handshake_check #(.WIDTH(WIDTH)) check (.clk, .rst, .valid(m_valid), .ready(m_ready), .data(m_data));
 
-  // The most beats held at once since the last reset, the output register included. Tests compare FIFO depths with it.
+  // The maximum number of beats stored at once since the last reset, the output register included. Tests compare FIFO depths with it.
   logic [31:0] high_water  /* verilator public_flat_rd */;
   logic [31:0] held;
   assign held = 32'(count) + 32'(m_valid);
