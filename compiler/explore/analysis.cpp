@@ -30,7 +30,8 @@ PlaceAnalysis place_analysis(const Problem& problem, const Solution& solution, c
   return place;
 }
 
-/// Returns the roofline of a card. `products` is the number of multiplications that its DSP slices do for each frame.
+/// Returns the roofline of a card. `products` is the number of multiplications that the card's DSP slices do for each
+/// frame.
 Roofline roofline(const PlaceAnalysis& place, double clock_hz, double products) {
   double slices = 0;
   for (const auto& region : place.regions) slices += static_cast<double>(region.available[kDsp]);

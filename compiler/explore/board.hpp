@@ -45,8 +45,9 @@ bool reads_the_one_before(const Chain& chain);
 /// and come back.
 const Edge* returning(const Chain& chain, const std::vector<std::uint32_t>& place_of_layer);
 
-/// Makes a solution with its parts, ordered by stage (how often the frame has moved between host and cards) and then by
-/// position, and the bytes that cross the cuts between its partitions.
+/// Makes a solution with its parts (the operations of one stage on one card, or on the host), ordered by stage (how
+/// often the frame has moved between host and cards) and then by position, and the bytes that cross the cuts between
+/// its partitions.
 Solution make_parts(const Problem& problem, const Chain& chain,
                     const std::vector<std::uint32_t>& place_of_layer, std::vector<std::uint32_t> card);
 
@@ -107,7 +108,7 @@ class Board {
   /// the pipeline. If a tensor has no route, returns nothing and stores this tensor's index in `tensor`.
   std::optional<std::vector<Hop>> route(const Assignment& assignment, std::uint32_t* tensor = nullptr) const;
 
-  /// Returns the assignment's solution with parts, routes, interval and latency. Returns nothing if the
+  /// Returns the assignment as a solution with partitions, routes, interval and latency. Returns nothing if the
   /// assignment exceeds a budget or a tensor has no route. Does not check targets.
   std::optional<Solution> assess(const Assignment& assignment) const;
 

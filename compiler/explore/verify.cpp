@@ -71,7 +71,8 @@ std::string check_cards(const Claim& claim) {
   return {};
 }
 
-/// Sets `part_of`. Checks that each operation is in exactly one part, and that only host operations are on the host.
+/// Sets `part_of`. Checks that each operation is in exactly one part of the solution, and that only host operations are
+/// on the host.
 std::string place_operations(Claim& claim) {
   auto& [problem, solution, cables, part_of] = claim;
   for (std::size_t p = 0; p < solution.parts.size(); ++p) {
@@ -128,7 +129,7 @@ std::string check_edges(const Claim& claim) {
   return {};
 }
 
-/// Checks that each layer is in one part, and that the cards' positions ascend with the layers.
+/// Checks that each layer is in only one part of the solution, and that the cards' positions ascend with the layers.
 std::string check_layers(const Claim& claim) {
   std::uint32_t last = 0;
   for (const auto& layer : layers(claim.problem)) {

@@ -75,7 +75,8 @@ class ConvolutionBlock::Units {
     return b_.step_ ? b_.step_->add(netlist_, "requant" + copy, from) : from;
   }
 
-  /// Adds a unit for each group, which multiplies the group's part of each beat. The joined sums are pixels again.
+  /// Adds a unit for each group, which multiplies the group's part of each beat. The sums of all groups, joined, are
+  /// pixels again.
   StreamIndex multiply_groups(StreamIndex from) {
     std::vector<StreamIndex> parts = netlist_.split("groups", from, matrices_);
     for (std::uint32_t g = 0; g < matrices_; ++g) {

@@ -1,4 +1,4 @@
-// The product of two activations, as in attention. Private to compiler/operators.
+// The matrix product of two activations, as in attention. Private to compiler/operators.
 #pragma once
 
 #include "compiler/operators/rules.hpp"

@@ -47,7 +47,7 @@ struct Product {
   std::string matrices, left, right, summed;
 };
 
-/// Returns the product that the equation states. Returns nothing if it states another function.
+/// Returns the matrix product that the equation states. Returns nothing if it states another function.
 std::optional<Product> product_of(const Equation& e) {
   Product p;
   for (const char c : e.result) {

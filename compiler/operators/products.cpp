@@ -1,5 +1,5 @@
-// The table entries of convolutions and matrix products, both of floats in QDQ form and of integers (ConvInteger).
-// The file has more than 500 lines because all products share how their sums and the steps behind them are made.
+// The table entries of convolutions and matrix products, both of floats in QDQ form and of integers (ConvInteger). The
+// file has more than 500 lines because all these operators share how their sums and the steps behind the sums are made.
 #include <array>
 
 #include "compiler/graph/graph.hpp"
@@ -21,7 +21,7 @@ std::string do_not_fit(const Shape& x, const Shape& y) {
   return "multiplies " + to_string(x) + " by " + to_string(y) + ", which do not fit";
 }
 
-/// Infers the shape of a product whose data are input `x` and whose weights are input `w`.
+/// Infers the output shape of a convolution or matrix product with data input `x` and weights input `w`.
 using ProductShape = std::string (*)(Inference& c, std::size_t x, std::size_t w);
 
 std::string convolve(Inference& c, std::size_t x, std::size_t w) {
@@ -70,7 +70,7 @@ std::string multiply_gemm(Inference& c, std::size_t a, std::size_t b) {
   return {};
 }
 
-/// Infers type and shape of a float32 product, whose inputs are (x, w).
+/// Infers type and shape of a float32 convolution or matrix product, whose inputs are (x, w).
 std::string infer_float(Inference& c, ProductShape shape) {
   if (std::string why = need(c, 2); !why.empty()) return why;
   c.type = c.in(0).type;
@@ -78,7 +78,8 @@ std::string infer_float(Inference& c, ProductShape shape) {
   return shape(c, 0, 1);
 }
 
-/// Infers type and shape of an integer product, whose inputs are (x, w, zero point of x, zero points of w).
+/// Infers type and shape of an integer convolution or matrix product, whose inputs are (x, w, zero point of x, zero
+/// points of w).
 std::string infer_integer(Inference& c, ProductShape shape, std::int64_t (*channels)(const Shape&)) {
   if (std::string why = need(c, 2); !why.empty()) return why;
   if (!c.in(0).type.is_integer() || !c.in(1).type.is_integer()) return "takes integers";
@@ -307,8 +308,8 @@ std::shared_ptr<const Constant> transpose_weights(const Constant& weights, std::
   return std::make_shared<const Constant>(std::move(turned));
 }
 
-/// Lowers the products of B matrices [T, K] of x by B matrices [K, N] of weights: a convolution in B groups with a 1 x 1
-/// window over the rows.
+/// Lowers the matrix products of B matrices [T, K] of x by B matrices [K, N] of weights: a convolution in B groups with
+/// a 1 x 1 window over the rows.
 Outcome emit_matrix_products(Site& site, const Product& p) {
   const Value w = site.graph.value(p.weights);
   const Shape x_shape = site.graph.value(p.x).shape, result = site.result().shape;
@@ -348,7 +349,7 @@ Outcome emit_matrix_products(Site& site, const Product& p) {
   return {};
 }
 
-/// Lowers the product of x [.., T, K] and weights [K, N], which are [N, K] if `transposed`.
+/// Lowers the matrix product of x [.., T, K] and weights [K, N], which are [N, K] if `transposed`.
 Outcome emit_matrix_product(Site& site, bool transposed, const Product& p) {
   const Value w = site.graph.value(p.weights);
   if (std::string why = check(site, p); !why.empty()) return why;
@@ -365,7 +366,7 @@ Outcome emit_matrix_product(Site& site, bool transposed, const Product& p) {
     const ValueId x = x_shape.size() == 2 ? p.x : site.move(p.x, {}, {1, k}, ".flat");
     return emit(site, std::move(a), p, x, {1, channels});
   }
-  // A product with several rows of x becomes a convolution with a 1 x 1 window over these rows.
+  // A matrix product with several rows of x becomes a convolution with a 1 x 1 window over these rows.
   const ValueId flat = site.move(p.x, {}, {rows, k}, ".rows");
   const ValueId turned = site.move(flat, {1, 0}, {1, k, 1, rows}, ".turned");
   return emit(site, std::move(a), p, turned, {1, channels, 1, rows}, {0, 2, 3, 1});
@@ -415,7 +416,8 @@ Outcome lower_conv(Site& site) {
   return why.empty() ? emit_convolution(site, *p) : why;
 }
 
-/// Lowers the product of constant weights [M, K] and x [.., K, N]: a convolution with a 1 x 1 window over the N columns.
+/// Lowers the matrix product of constant weights [M, K] and x [.., K, N]: a convolution with a 1 x 1 window over the N
+/// columns.
 Outcome lower_product_from_left(Site& site) {
   std::string why;
   std::vector<float> scale;

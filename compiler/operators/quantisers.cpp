@@ -100,7 +100,8 @@ Outcome lower_quantise(Site& site) {
   return lower(site, false);
 }
 
-/// Lowers a dequantiser. A dequantiser of weights or bias stays until the product that reads it is lowered.
+/// Lowers a dequantiser. A dequantiser of weights or bias stays until the convolution or matrix product that reads it
+/// is lowered.
 Outcome lower_dequantise(Site& site) {
   return site.in(0).constant != nullptr ? Outcome::later() : lower(site, true);
 }

@@ -11,7 +11,8 @@
 namespace millrace::compiler::passes {
 namespace {
 
-/// Returns the axis along which a product's weights have their output channels; 0 for other operators.
+/// Returns the axis of an operator's weights that counts the output channels; 0 for operators other than convolutions
+/// and matrix products.
 std::size_t channel_axis(const Node& node, const Shape& weights) {
   const OnnxOperator* op = onnx_of(node);
   if (op == nullptr || weights.size() < 2 || op->type == "Conv") return 0;

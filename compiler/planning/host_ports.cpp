@@ -93,7 +93,7 @@ Result<explore::Amounts> HostPorts::least(const gen::Catalog& catalog, const std
 Result<gen::Cost> shell_of(const gen::Catalog& catalog, const std::vector<kernels::Program>& programs,
                            const explore::Solution& solution, std::size_t part, const gen::Design& design,
                            const runtime::plan::Device& device, const runtime::plan::Cluster& cluster) {
-  // Whether tensors of this part reach the other part through the memory of a host.
+  // Whether tensors go from one part of the solution to the other part through the memory of a host.
   const auto through_host = [&](std::size_t other) {
     if (solution.parts[other].host) return true;
     const auto name = [&](std::size_t p) {
@@ -104,7 +104,8 @@ Result<gen::Cost> shell_of(const gen::Catalog& catalog, const std::vector<kernel
              std::minmax(cable.a.card, cable.b.card) == std::minmax(name(part), name(other));
     });
   };
-  // A tensor leaves through one port for each part that reads it. A tensor without readers is an output of the model.
+  // A tensor leaves the card through one port for each partition that reads the tensor. A tensor without readers is an
+  // output of the model.
   std::vector<gen::ShellPort> ports;
   const auto count = [&](const std::string& tensor, bool as_output, bool host) {
     std::ptrdiff_t parts = 0;

@@ -23,22 +23,24 @@ using Designs = std::map<std::string, generators::Design>;
 std::vector<kernels::Program> partition_programs(const kernels::Program& program,
                                                  const explore::Solution& solution);
 
-/// Returns for each block of a part the region of the card that contains the block.
+/// Returns, for each block of a part of the solution, the region of the card that contains the block.
 std::vector<std::uint32_t> regions_of(const explore::Solution& solution, const explore::Part& part);
 
-/// Returns when a frame enters and leaves each part. `programs` comes from partition_programs(). `designs` contains
-/// the design of every part on a card. `host_seconds` is the time of each part on the host; if empty, all times are
-/// 0. Of several cables between two cards, only the first is used. Errors are those of play_first_frame().
+/// Returns when a frame enters and leaves each part of the solution (a partition on a card, or a stage on the host).
+/// `programs` comes from partition_programs(). `designs` contains the design of every part on a card. `host_seconds` is
+/// the time of each part on the host; if empty, all times are 0. Of several cables between two cards, only the first is
+/// used. Errors are those of play_first_frame().
 Result<std::vector<generators::Passage>> passages(const std::vector<kernels::Program>& programs,
                                                   const explore::Solution& solution,
                                                   const runtime::plan::Cluster& cluster,
                                                   const Designs& designs,
                                                   const std::vector<double>& host_seconds = {});
 
-/// Returns for each part the time from the arrival of a frame's last input word until the frame's last output word leaves,
-/// in seconds, if the frame is alone in the pipeline. Hardware computes while the input arrives, so this time may be
-/// shorter than the part's interval. `last_outputs` are the times at which the last output words leave, by part; those
-/// of host parts are ignored. `host_seconds` is as in passages().
+/// Returns, for each part of the solution (a partition on a card, or a stage on the host), the time from the arrival of
+/// a frame's last input word until the frame's last output word leaves, in seconds, if the frame is alone in the
+/// pipeline. Hardware computes while the input arrives, so this time may be shorter than the part's interval.
+/// `last_outputs` are the times at which the last output words leave, by part; those of host parts are ignored.
+/// `host_seconds` is as in passages().
 std::vector<double> tails(const std::vector<kernels::Program>& programs, const explore::Solution& solution,
                           const runtime::plan::Cluster& cluster, const std::vector<double>& last_outputs,
                           const std::vector<double>& host_seconds = {});

@@ -22,7 +22,8 @@ double clock_of(const Attempt& attempt, const explore::Part& part) {
   return attempt.problem().cards[attempt.solution.card[part.place]].clock_hz;
 }
 
-/// Whether simulating all parts takes little time. Simulating only some parts would give no figures for the plan.
+/// Whether simulating all partitions takes little time. A simulation of only some partitions would give no figures for
+/// the plan.
 bool quickly_played(const Attempt& attempt, const explore::Solution& solution) {
   double work = 0;
   for (const auto& part : solution.parts)
@@ -49,7 +50,7 @@ Result<std::optional<gen::Folding>> folding_of(const Attempt& attempt, const ker
   return std::optional(foldings.front());
 }
 
-/// Returns the foldings (degrees of parallelism) of a part's blocks, or an empty list if one of its blocks has no
+/// Returns the foldings (degrees of parallelism) of a partition's blocks, or an empty list if one of its blocks has no
 /// hardware.
 Result<std::vector<gen::Folding>> foldings_of(const Attempt& attempt, const kernels::Program& program,
                                               const explore::Part& part) {

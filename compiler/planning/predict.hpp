@@ -32,8 +32,8 @@ struct Placed {
   kernels::Program program;                // with relays, and with each block's weights in the chosen memory
   explore::Solution solution;              // the solution for `program`
   std::vector<kernels::Program> programs;  // the programs of the solution's parts, from partition_programs()
-  // The foldings (degrees of parallelism) of each part's blocks. Empty if the part is on the host or contains a block
-  // without hardware.
+  // The foldings (degrees of parallelism) of each partition's blocks. Empty if the partition is on the host or contains
+  // a block without hardware.
   std::vector<std::vector<generators::Folding>> foldings;
   Designs designs;  // the designs of the parts that have foldings; the contents of their memories are empty
   // Whether every design was simulated clock by clock. If not, a design's interval is that of its slowest block or
@@ -99,17 +99,17 @@ Judgement judge(const Predicted& plan, double interval_seconds, double latency_s
 /// Computes the figures of an attempt (the result of a search). Errors are those of cost() and passages().
 Result<Predicted> predict(const Task& task, Attempt attempt, Placed placed);
 
-/// Returns a frame's latency through all parts and over the cables, in packets. All parts must have simulated designs.
-/// The latency includes the host's time between cards.
+/// Returns a frame's latency through all partitions and over the cables, on which tensors travel in packets. All
+/// partitions on cards must have simulated designs. The latency includes the host's time between cards.
 Result<double> played_latency(const Predicted& plan);
 
-/// Returns for each part of the placed solution when its last output word leaves, in seconds after a frame's first word
-/// enters the first card. If the designs were not simulated, these times are sums over blocks. Times of host parts
-/// are 0. Errors are those of passages().
+/// Returns for each partition of the placed solution when its last output word leaves, in seconds after a frame's first
+/// word enters the first card. If the designs were not simulated, these times are sums over blocks. Times of partitions
+/// on the host are 0. Errors are those of passages().
 Result<std::vector<double>> last_outputs(const Predicted& plan);
 
-/// Returns the time that the host works on each part of the placed solution, in seconds; 0 for parts on cards, and for
-/// the host's work before the first card and after the last card.
+/// Returns the time that the host works on each partition of the placed solution, in seconds; 0 for partitions on
+/// cards, and for the host's work before the first card and after the last card.
 std::vector<double> host_times(const Predicted& plan);
 
 /// Returns where the weights of a block on a card are stored. If weights should be streamed but the block has no

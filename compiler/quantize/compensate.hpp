@@ -12,11 +12,12 @@
 
 namespace millrace::compiler::quantize {
 
-/// Second moments of a product's inputs, which show which inputs are large together: the sum of x xᵀ over all vectors x
-/// of inputs that are multiplied by one output channel's weights. Each group of a convolution has its own matrix.
+/// Second moments of the inputs of a layer with weights. They show which inputs are large together: the sum of x xᵀ
+/// over all vectors x of inputs that are multiplied by one output channel's weights. Each group of a convolution has
+/// its own matrix.
 class InputMoments {
  public:
-  /// Returns nothing for products that this class does not support: ConvTranspose, products with more than kMostInputs
+  /// Returns nothing for layers that this class does not support: ConvTranspose, layers with more than kMostInputs
   /// weights for each output, and convolutions with more than two spatial axes.
   static std::optional<InputMoments> of(const graph::Graph& graph, const Product& product);
   static constexpr std::size_t kMostInputs = 1536;
@@ -40,9 +41,9 @@ class InputMoments {
 };
 
 /// Rounds the weights of one output channel to integers from -most to most in steps of `scale`. The rounding error of
-/// each weight is compensated by the weights after it, so that the product's result changes least for typical inputs
-/// (E. Frantar et al., "GPTQ: Accurate Post-Training Quantization for Generative Pre-trained Transformers", 2022).
-/// `factor` is the result of factor_of() for the moments of these inputs.
+/// each weight is compensated by the weights after it, so that the layer's result changes least for typical inputs (E.
+/// Frantar et al., "GPTQ: Accurate Post-Training Quantization for Generative Pre-trained Transformers", 2022). `factor`
+/// is the result of factor_of() for the moments of these inputs.
 std::vector<std::int64_t> round_compensated(std::vector<double> weights, double scale, double most,
                                             std::span<const double> factor);
 

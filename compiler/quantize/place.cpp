@@ -264,7 +264,7 @@ class Placer {
     return out;
   }
 
-  /// Replaces the float weights and bias of a product by integers with dequantisers.
+  /// Replaces the float weights and bias of a layer by integers with dequantisers.
   void quantise_product(Node& node, const Product& product) {
     const Value weights = graph_.value(node.inputs[product.weights]);
     const auto bits = told_.bits.find(node.name);
@@ -324,8 +324,8 @@ class Placer {
     return least;
   }
 
-  /// Returns, for each output channel, by how much the rounding of the weights changes the mean of the product's
-  /// result: the mean input times the weights' rounding errors. Empty if bias correction is off or impossible.
+  /// Returns, for each output channel, by how much the rounding of the weights changes the mean of the layer's result:
+  /// the mean input times the weights' rounding errors. Empty if bias correction is off or impossible.
   std::vector<double> mean_error(const Node& node, const Product& product, const Value& weights,
                                  const Weights& made) const {
     const ValueId data = old_[product.node].inputs[product.data];
@@ -351,7 +351,7 @@ class Placer {
     return error;
   }
 
-  /// Returns a graph with only one product, without bias. Its weights are the rounding errors of the quantised weights.
+  /// Returns a graph with only one layer, without bias. Its weights are the rounding errors of the quantised weights.
   Graph one_product(Node node, const Value& weights, const Weights& made, const Product& product) const {
     Graph scratch;
     const graph::AlongAxis along(weights.shape, product.axis);

@@ -61,8 +61,8 @@ void set_vector(Graph& graph, Node& node, std::size_t input, std::vector<float> 
   set_floats(graph, node, input, shape, std::move(floats));
 }
 
-/// Returns the bias of a product, one entry for each channel; zeros if the product has no bias. Returns nothing if the
-/// bias is not constant or has another number of entries.
+/// Returns the bias of a layer, one entry for each channel; zeros if the layer has no bias. Returns nothing if the bias is
+/// not constant or has another number of entries.
 std::optional<std::vector<float>> bias_of(const Graph& graph, const Node& node, std::size_t channels) {
   if (!has_input(node, 2)) return std::vector<float>(channels, 0.0F);
   const Constant* bias = graph::constant_input(graph, node, 2);
@@ -82,7 +82,8 @@ std::vector<float> scaled_weights(const Value& weights, std::size_t axis,
   return floats;
 }
 
-/// Merges the BatchNormalization node `at` into the product before it. Returns false if that is impossible.
+/// Merges the BatchNormalization node `at` into the convolution or matrix product before it. Returns false if that is
+/// impossible.
 bool merge_batch_norm(Graph& graph, const graph::Uses& uses, std::size_t at) {
   const Node& norm = graph.nodes[at];
   const std::int64_t before = uses.producer[norm.inputs[0]];
@@ -118,8 +119,8 @@ void merge_batch_norms(Graph& graph) {
   for (std::size_t i = 0; i < graph.nodes.size(); ++i)
     if (graph::is_onnx(graph.nodes[i], "BatchNormalization"))
       merged[i] = merge_batch_norm(graph, graph::Uses(graph), i);
-  // Only now remove the merged nodes: until here, a merged node and its product have the same output, and the product
-  // comes first.
+  // Remove the merged nodes only now. Until here, a merged BatchNormalization and the layer before it have the same
+  // output, and the layer comes first.
   std::vector<Node> kept;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i)
     if (!merged[i]) kept.push_back(std::move(graph.nodes[i]));
@@ -244,8 +245,8 @@ std::size_t equalise(Graph& graph) {
     const std::size_t each = static_cast<std::size_t>(after.shape[axis]) / first->channels;
     const auto most_before = largest_by(before, first->axis, first->channels, 1);
     const auto most_after = largest_by(after, axis, first->channels, each);
-    // Divide the first product's result in channel c by s, and multiply the second product's weights by s. The largest
-    // weights of both products are then sqrt(before * after).
+    // Divide the first layer's result in channel c by s, and multiply the second layer's weights by s. The largest
+    // weights of both layers are then sqrt(before * after).
     std::vector<double> shrink(first->channels, 1), grow(static_cast<std::size_t>(after.shape[axis]), 1);
     for (std::size_t c = 0; c < shrink.size(); ++c) {
       const double s = std::sqrt(most_before[c] / most_after[c]);

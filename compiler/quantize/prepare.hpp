@@ -11,7 +11,7 @@
 
 namespace millrace::compiler::quantize {
 
-/// A product with constant weights: Conv, ConvTranspose, Gemm or MatMul.
+/// A layer that multiplies its input by constant weights: Conv, ConvTranspose, Gemm or MatMul.
 struct Product {
   std::size_t node = 0;               // index in Graph::nodes
   std::size_t data = 0, weights = 1;  // positions of its inputs
@@ -20,7 +20,7 @@ struct Product {
   bool per_channel = true;            // whether the axis holds every output channel once
 };
 
-/// Returns node number `node` as a product with constant float weights, or nothing if it is no such product.
+/// Returns node number `node` as a layer with constant float weights, or nothing if the node is no such layer.
 std::optional<Product> product_of(const graph::Graph& graph, std::size_t node);
 
 /// Simplifies a graph: folds constants, removes dead nodes, turns dequantised weights into float constants, merges each
@@ -29,9 +29,9 @@ std::optional<Product> product_of(const graph::Graph& graph, std::size_t node);
 Result<graph::Graph> prepare(graph::Graph graph);
 
 /// Cross-layer equalisation (Nagel et al., "Data-free quantization through weight equalization and bias correction",
-/// ICCV 2019). Changes pairs of products that have nothing but Relu, pools and reshapes between them: scales each
-/// channel between the two products so that both products' weights for this channel have the same range. Returns the
-/// number of changed pairs.
+/// ICCV 2019). Changes pairs of layers that have nothing but Relu, pools and reshapes between them: scales each channel
+/// between the two layers so that both layers' weights for this channel have the same range. Returns the number of
+/// changed pairs.
 std::size_t equalise(graph::Graph& graph);
 
 }  // namespace millrace::compiler::quantize

@@ -104,8 +104,8 @@ bool is_depthwise(const Graph& graph, const Product& product) {
          graph::onnx_of(node)->integer("group", 1) > 1;
 }
 
-/// Returns for each product the SQNR that its result has if only the weights of this product are quantised to `bits`
-/// bits.
+/// Returns for each layer the SQNR (signal to quantisation noise ratio) that the layer's result has if only the weights
+/// of this layer are quantised to `bits` bits.
 Result<std::vector<double>> sensitivities(const Graph& graph, const std::vector<Product>& products,
                                           std::span<const Frame> frames, int bits) {
   MILLRACE_ASSIGN(Evaluator evaluator, Evaluator::make(graph));
@@ -237,7 +237,7 @@ Status measure(const Graph& floats, const Placed& placed, std::span<const Frame>
   return {};
 }
 
-/// Divides the weights and biases of all products by 2^fraction, because a whole number w in the declared format means w
+/// Divides the weights and biases of all layers by 2^fraction, because a whole number w in the declared format means w
 /// / 2^fraction. Returns an error if a weight is not a whole number or does not fit the format.
 Status apply_format(Graph& graph, const std::vector<Product>& products, const FixedPoint& format) {
   const graph::Type type = graph::Type::integer(format.bits);

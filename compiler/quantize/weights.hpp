@@ -19,7 +19,7 @@ struct Weights {
 
 /// Quantises the weights with one scale for each index along `axis` or, if `per_channel` is false, with one scale for
 /// all. With 8 bits, the largest weight becomes the largest integer. With fewer bits, the scale is the one with the
-/// least squared error, which may cut off the largest weights. If `moments` is given (the moments of the product's
+/// least squared error, which may cut off the largest weights. If `moments` is given (the moments of the layer's
 /// inputs, see compensate.hpp), rounding errors are compensated for such inputs. `least` contains lower bounds for the
 /// scales, one for each scale.
 Weights quantise_weights(const graph::Value& weights, std::size_t axis, bool per_channel, int bits,

@@ -15,7 +15,7 @@ namespace {
 using runtime::plan::Cable;
 using runtime::plan::Channel;
 
-/// The times of a plan's parts, in seconds; the same for all replicas.
+/// The times of a plan's partitions (on cards and on the host), in seconds; the same for all replicas.
 struct PartTimes {
   std::vector<double> interval, tail;
 };

@@ -28,14 +28,14 @@ struct Edge {
   double share = -1;  // used part of the bandwidth of the cables between both nodes; negative: no cable
 };
 
-/// The parts of a plan in the order in which a frame passes them. If a card reads the model's input, the host is also
-/// the first node. If a card makes the model's output, the host is also the last node.
+/// The partitions of a plan (on cards and on the host) in the order in which a frame passes them. If a card reads the
+/// model's input, the host is also the first node. If a card makes the model's output, the host is also the last node.
 struct Pipeline {
   std::vector<Node> nodes;
   std::vector<Edge> edges;
 };
 
-/// Returns the tensors that a part reads, each once.
+/// Returns the tensors that a partition reads, each once.
 std::vector<std::uint32_t> tensors_into(const kernels::Program& program, const explore::Part& part) {
   std::vector<std::uint32_t> all;
   for (const auto b : part.operations)
