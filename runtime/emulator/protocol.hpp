@@ -165,7 +165,8 @@ struct CableFaults {
   LongWord latency_nanoseconds;
 };
 
-/// How long packets take over a cable of rings, with the pace. All 0: no time.
+/// How long packets take over a cable that consists of rings (not of UDP sockets), slowed down by the pace. If all
+/// values are 0, packets take no time.
 struct CableTimes {
   double nanoseconds_per_byte;
   std::uint64_t latency_nanoseconds;

@@ -71,7 +71,8 @@ Result<Topology::End> parse_end(std::string_view text, const Topology& topology)
   return end;
 }
 
-/// Returns the cable with which a record begins: its number, counted from 0 in the order of the cable records.
+/// Returns the cable whose number is the first word after the record's name. Cables are numbered from 0 in the order of
+/// their own records.
 Result<Topology::Cable*> cable_of(const std::vector<std::string_view>& words, Topology& topology) {
   std::size_t index = 0;
   if (words.size() < 2 || !parse_number(words[1], index) || index >= topology.cables.size())

@@ -33,7 +33,8 @@ class Receiver {
 
   /// Goes into service. The receiver accepts packets of `epoch` after the sender's first greeting.
   void start(std::uint32_t epoch);
-  /// Goes out of service. next_datagram() then returns one last datagram, which tells the sender.
+  /// Goes out of service. next_datagram() then returns one last datagram, which tells the sender that the receiver is
+  /// out of service.
   void stop();
   /// Forgets all packets of other epochs, and accepts only packets of this epoch from now on.
   void set_epoch(std::uint32_t epoch);

@@ -281,8 +281,9 @@ std::span<const std::byte> Sender::transmit(std::uint32_t number, Time now) {
 }
 // The hot path ends here.
 
-/// Returns the time between greetings. A link that is up needs greetings only if no data ask for an answer: often if
-/// the credit is used up, because the state that returns it may be lost, otherwise seldom.
+/// Returns the time between greetings. While a link is up, a greeting is needed only if no data packet asks for an
+/// answer. If the credit is used up, greetings are frequent, because the datagram that returned the credit may have
+/// been lost; otherwise they are rare.
 microseconds Sender::greeting_interval() const {
   if (phase_ != Phase::kUp) return greeting_wait_;
   if (outstanding()) return kNoGreeting;

@@ -25,7 +25,8 @@ class Sender {
 
   /// Goes into service. `generation` must be larger than in earlier calls, also of earlier processes on this card.
   void start(std::uint32_t generation, std::uint32_t epoch, Time now);
-  /// Goes out of service. next_datagram() then returns one last datagram, which tells the receiver.
+  /// Goes out of service. next_datagram() then returns one last datagram, which tells the receiver that the sender is
+  /// out of service.
   void stop();
   /// Forgets all packets of other epochs.
   void set_epoch(std::uint32_t epoch, Time now);

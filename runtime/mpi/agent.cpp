@@ -91,7 +91,7 @@ class EgressPort {
   }
   ~EgressPort() { session_.unwatch(orders_); }
 
-  /// Returns the next order to receive a frame, or nothing if there is none.
+  /// Returns the oldest order of rank 0 that is not yet carried out (an order says to receive a frame), or nothing.
   std::optional<FrameHeader> next() {
     const std::lock_guard lock(mutex_);
     if (ordered_.empty()) return std::nullopt;

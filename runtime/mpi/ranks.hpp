@@ -1,5 +1,5 @@
-// The ranks of an MPI job: how a process finds out that it is one, and whether all ranks fit each other and the
-// cluster. Uses no MPI.
+// The ranks of an MPI job: finds out whether a launcher started this process as a rank, and checks that all ranks agree
+// with each other and with the cluster. Uses no MPI.
 #pragma once
 
 #include <string>

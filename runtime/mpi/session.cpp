@@ -117,7 +117,7 @@ MPI_Comm communicator() {
   return job;
 }
 
-/// Messages that MPI has not sent completely yet. Their bytes must stay.
+/// Messages that MPI has not sent completely yet. Their bytes must not be moved or freed until then.
 struct Session::Mail {
   struct Message {
     Bytes bytes;
@@ -274,7 +274,8 @@ void Session::run() {
   ::prctl(PR_SET_TIMERSLACK, 1'000UL);  // ns, so that short pauses are not rounded up to 50 us and more
   for (std::uint32_t turn = 0; !stopping_.load(); ++turn) {
     const auto silent = Clock::now() - active_.load();
-    // A message wakes an idle session before a frame comes, so polling its streams would be wasted.
+    // Before a frame comes, rank 0 wakes an idle session with a message outside of streams. So an idle session rarely
+    // polls its streams.
     bool busy = (silent < kBusy || turn % kIdleTurns == 0) && poll_streams();
     // Frames travel in streams, so streams are polled more often than other messages while frames pass.
     const bool streams_only = turn % kStreamTurns != 0 && silent < spin_;

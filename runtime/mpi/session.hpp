@@ -32,7 +32,8 @@ struct SessionOptions {
   std::chrono::milliseconds join_within{60'000};  // for all ranks to exchange their identities
   std::chrono::milliseconds heartbeat{100};       // time between two heartbeats
   std::chrono::milliseconds lost_after{4'000};    // a rank that is silent for so long is lost
-  // How long the progress thread polls without a pause after a message; empty: README.md, "Idle ranks".
+  // How long the progress thread polls without a pause after a message. If empty, the time is the one in README.md,
+  // "Idle ranks".
   std::optional<std::chrono::microseconds> spin = {};
 };
 

@@ -40,8 +40,8 @@ struct Binding {
   std::vector<BoundChannel> channels;
 };
 
-/// Whether a channel between partitions uses a cable. Other channels pass through the hosts' memory: those with
-/// transport kMpi also from host to host.
+/// Whether a channel between partitions uses a cable. Other channels pass through the memory of hosts; those with
+/// transport kMpi are also sent from one host to another.
 bool is_link(const plan::Channel& channel);
 
 /// Chooses the cards of one pipeline so that `copies` pipelines can have different cards. `records` has the record

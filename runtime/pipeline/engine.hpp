@@ -7,7 +7,7 @@
 //
 // Threads:
 //   callers      submit(): host stages and ingress starts of a frame, under mutex_
-//   one a card   waits for its egress runs in frame order or, without egress, for the supervisor; then runs
+//   per card     waits for the card's egress runs in frame order or, without egress, for the supervisor; then runs
 //                host stages, starts further ingress runs and calls on_complete
 //   observer     reads the cards' counters for status()
 //   recovery     deadlines; after a loss: fails frames, raises the epoch, reloads cards with back-off

@@ -113,8 +113,9 @@ struct Cable {
 
   /// Returns the number of payload bytes in a packet on this cable. The last packet of a frame may have fewer.
   std::uint32_t packet_bytes() const;
-  /// Returns the rate of an Aurora cable that carries as many payload bytes per second. Differs from
-  /// gigabits_per_second for UDP, whose datagrams have longer headers, and for MPI, which has no packet headers.
+  /// Returns the rate at which an Aurora cable would carry as many payload bytes per second as this cable. The result
+  /// differs from gigabits_per_second for UDP, whose datagrams have longer headers, and for MPI, which has no packet
+  /// headers.
   double aurora_gigabits_per_second() const;
 
   bool operator==(const Cable&) const = default;
@@ -162,7 +163,7 @@ inline constexpr std::uint32_t kLinkHeaderBytes = 64;
 inline constexpr std::uint32_t kEthernetBytes = 38;
 inline constexpr std::uint32_t kDatagramOverheadBytes =
     kLinkHeaderBytes + kIpAndUdpHeaderBytes + kEthernetBytes;
-/// The range of a UDP cable's MTU: what IPv4 demands, and the longest IP packet.
+/// The smallest and largest MTU of a UDP cable: the size that every IPv4 host must accept, and the longest IPv4 packet.
 inline constexpr std::uint32_t kLeastMtu = 576, kMostMtu = 65'535;
 
 constexpr std::uint64_t frame_bytes_on_udp(std::uint64_t frame_bytes, std::uint64_t packet_bytes) {

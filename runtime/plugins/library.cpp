@@ -35,8 +35,8 @@ Result<void*> load(std::span<const std::byte> bytes, const std::string& name) {
   const auto no_memory = [] {
     return Error(ErrorCode::kResourceExhausted, "no memory for it: " + std::string(std::strerror(errno)));
   };
-  // The descriptor stays open: dlopen() takes two libraries with the same path for the same library, and another
-  // library could get the same descriptor.
+  // Do not close the descriptor. Its number is part of the path below, and a closed number is used again. dlopen()
+  // would then return this library instead of the next one, because it recognises loaded libraries by their paths.
   const int memory = ::memfd_create(name.c_str(), MFD_CLOEXEC);
   if (memory < 0) return no_memory();
   for (std::size_t done = 0; done < bytes.size();) {
@@ -125,7 +125,8 @@ bool is_library(const fs::path& file) {
   if (!stream || !is_shared_object(std::as_bytes(std::span(head)))) return false;
   Elf64_Ehdr header;
   std::memcpy(&header, head.data(), sizeof header);
-  // A program that can be loaded anywhere is an ELF file of the same type. Only a program names an interpreter.
+  // A position-independent executable has the same ELF type as a shared library, but only an executable names an
+  // interpreter.
   for (int i = 0; i < header.e_phnum; ++i) {
     Elf64_Phdr segment;
     stream.seekg(static_cast<std::streamoff>(header.e_phoff +

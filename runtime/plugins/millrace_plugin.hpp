@@ -110,13 +110,14 @@ class Graph {
       return std::find(names.begin(), names.end(), std::string(n.name)) != names.end();
     });
   }
-  /// Selects by operator; the form of `type` is that of TemplateNode::type.
+  /// Returns the nodes with this operator. `type` is written like TemplateNode::type.
   std::vector<Subgraph> filter_by_type(const std::string& type) const {
     return filter([&](const millrace_node& n) { return is(n, type); });
   }
 
-  /// Returns the places in the graph that look like `nodes`. In a template, producers precede their readers, and every
-  /// node but the last is an operand of a later one. The places do not overlap: a node belongs to the first place.
+  /// Returns the subgraphs that match the template `nodes`. In a template, each node comes after its operands, and each
+  /// node except the last is an operand of a later node. The subgraphs do not overlap: a node that several matches
+  /// contain belongs to the first match.
   std::vector<Subgraph> filter_by_template(const std::vector<TemplateNode>& nodes) const {
     std::vector<Subgraph> found;
     if (nodes.empty()) return found;

@@ -18,9 +18,9 @@ Status allow_plugins(const plan::LoadedDeployment& deployment, bool allowed);
 /// Returns the file of a library in the cache. kNotFound if it is missing.
 Result<std::filesystem::path> find_library(const std::string& sha256);
 
-/// Loads the libraries of all plugin operators in `program` from the cache, and sets PluginOperator::model. Does nothing
-/// if there are none. kNotFound: the cache has not the library; the message names plugin, block and --allow-plugins. Other
-/// errors are those of Library::open().
+/// Loads the libraries of all plugin operators in `program` from the cache, and sets PluginOperator::model. Does
+/// nothing if there are none. kNotFound: a library is not in the cache; the message names plugin, block and
+/// --allow-plugins. Other errors are those of Library::open().
 Status load_models(kernels::Program& program);
 
 /// Returns the program that asks plugins, millrace-plugin: beside this program or in ../bin. kEnvironment if it is missing.

@@ -59,7 +59,8 @@ struct Design {
   std::vector<Stream> streams;
   std::vector<Layer> layers;  // empty if design.json has no blocks
   Cycles predicted;
-  // Loaded constants: how many 64-bit words they are, and how many mr_load units pass them on. 0 if there are none.
+  // The number of 64-bit words of constants that are loaded at run time, and the number of mr_load units in the chain
+  // that passes these words on. Both are 0 if no constants are loaded.
   std::uint64_t load_words = 0, load_hops = 0;
   // The size of the streamed weights, which are read from memory during a frame, and the names of the AXI4 ports
   // that read them. 0 and empty if no weights are streamed.

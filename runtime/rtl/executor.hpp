@@ -33,7 +33,7 @@ class Executor {
   /// Writes the frame's results in storage form. Allowed in the state kDone.
   void read(std::span<std::byte* const> outputs) const;
 
-  /// Returns the frame's cycles, from its first transfer at an input to its last at an output so far.
+  /// Returns the number of cycles from the frame's first transfer at an input to its latest transfer at an output.
   std::uint64_t cycles() const { return cycles_; }
   /// Returns why the state is kStuck: an assertion that failed, or the streams in which data waits.
   const std::string& fault() const { return fault_; }

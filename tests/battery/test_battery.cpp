@@ -241,7 +241,7 @@ TEST_F(Battery, EveryNetEqualsOnnxRuntimeOrIsListedWithTheReason) {
               count[Kind::kRefused]);
 }
 
-// If nearly all outputs of a net are equal, they agree with ONNX Runtime's whatever Millrace computes.
+// If nearly all outputs of a net have the same value, a wrong computation can give the same outputs as ONNX Runtime.
 TEST_F(Battery, OutputsOfEveryNetHaveManyDifferentValues) {
   if (std::getenv("MILLRACE_SEED") != nullptr)
     GTEST_SKIP() << "the nets are checked with the usual seed only";

@@ -115,7 +115,8 @@ class Run {
  public:
   Run(pipeline::Dispatcher& pipeline, double pace) : pipeline_(pipeline), pace_(pace) {}
 
-  /// Sends frames at these times of the hardware. With `alone`, sends each frame when the previous frame is done.
+  /// Sends frames at the times `arrivals`, in seconds of the hardware, each multiplied by the pace. With `alone`, sends
+  /// each frame when the previous frame is done.
   Seen operator()(const std::vector<double>& arrivals, bool alone = false) {
     std::vector<Sent> sent(arrivals.size());
     const auto& model = pipeline_.deployment().model;

@@ -38,7 +38,7 @@ void impair(const std::string& cable, const Faults& faults) {
   ASSERT_TRUE(status.ok()) << status.error().message();
 }
 
-/// Sets the faults of both cables of the chain while it exists.
+/// Sets the faults of both cables of the chain. The destructor removes the faults.
 class Faulty {
  public:
   explicit Faulty(const Faults& faults) { set(faults); }

@@ -172,8 +172,8 @@ TEST_F(GeneratorChoice, RefusesContradictingHostOptionsAndUnknownBlockNames) {
 TEST_F(GeneratorChoice, StreamedWeightsUseMemoryBandwidthAndChangeNoOutput) {
   const auto baked = planned({}), streamed = planned({"--weights", "streamed"});
   EXPECT_EQ(baked.at("partitions").at(0).at("memory_bytes").to_number<double>(), 0);
-  // The two layers with many weights read all their weights from memory once per frame, in whole words. The
-  // other layers have loaded weights, which they do not read again.
+  // The two layers with many weights read all their weights from memory once per frame, in whole words. The weights of
+  // the other layers are on the FPGA before the first frame, so frames do not read them from memory.
   const double bytes = streamed.at("partitions").at(0).at("memory_bytes").to_number<double>();
   EXPECT_GE(bytes, 48000 + 10080);
   EXPECT_LE(bytes, 1.01 * (48000 + 10080));

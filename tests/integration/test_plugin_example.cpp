@@ -1,5 +1,5 @@
-// The example of a plugin in runtime/plugins/example: its guide's commands, on emulated cards at both fidelities and over
-// HTTP.
+// Tests the example of a plugin in runtime/plugins/example: runs the commands of its guide, on emulated cards at both
+// fidelities and over HTTP.
 #include <algorithm>
 #include <cstdlib>
 #include <optional>

@@ -2,7 +2,7 @@
 //
 //   node console.mjs --url http://127.0.0.1:8000 --picture seven.png [--shots DIR] [--token SECRET] [--swap 1] [--refused 3] [--chromium /usr/bin/chromium]
 //
-// Exit code 1 and a list of faults if something is wrong.
+// If something is wrong, prints a list of the faults and exits with code 1.
 import assert from 'node:assert/strict';
 import {mkdirSync} from 'node:fs';
 import {parseArgs} from 'node:util';

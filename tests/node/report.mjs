@@ -2,7 +2,7 @@
 //
 //   node report.mjs --file report.html [--expect "words on it" …] [--unpredicted] [--shots DIR] [--chromium /usr/bin/chromium]
 //
-// Exit code 1 and a list of faults with their widths if something is wrong.
+// If something is wrong, prints a list of the faults, each with the page's width, and exits with code 1.
 import assert from 'node:assert/strict';
 import {mkdirSync} from 'node:fs';
 import {pathToFileURL} from 'node:url';

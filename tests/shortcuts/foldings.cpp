@@ -79,7 +79,8 @@ class Chooser {
     return worst;
   }
 
-  /// Returns the price of `cost` as a share of the budget. The scarcest resource matters most.
+  /// Returns a number by which costs are compared. It grows with the share of the budget that `cost` uses of each
+  /// resource, and most of all with the largest of these shares.
   double price(const Cost& cost) const {
     const Resources needs = cost.resources();
     double most = 0, sum = 0;

@@ -10,14 +10,14 @@ namespace millrace::cli {
 /// The end of a child process in which the rest of a command runs.
 class PluginGuard {
  public:
-  /// Continues the command in a child process, in which alone this function returns successfully. The parent process waits
-  /// for the child and ends with the child's exit code; it returns kInvalidInput if a signal ended the child, and names the
-  /// block that a plugin was computing. Call it before the process starts a thread or prints anything. kResourceExhausted
-  /// if there is no process or memory for the child.
+  /// Starts a child process, in which this function returns successfully and the command continues. In the parent
+  /// process, this function waits for the child and ends the parent with the child's exit code. If a signal ended the
+  /// child, it returns kInvalidInput in the parent, naming the block that a plugin was computing. Call it before the
+  /// process starts a thread or prints anything. kResourceExhausted if there is no process or memory for the child.
   static Result<PluginGuard> continue_in_child();
 
-  /// Makes each model of a plugin in `program` note its block while it computes, and limits the time that it may take. The
-  /// guard must outlive the program's models.
+  /// From now on, each call of a plugin's code in `program` first stores the name of its block in the memory that
+  /// parent and child share. A call that takes too long ends the process. The guard must outlive the program's models.
   void watch(kernels::Program& program) const;
 
  private:

@@ -39,19 +39,19 @@ class Ranks {
   /// Whether this process answers clients.
   bool first() const;
 
-  /// Rank 0: opens local cards through XRT, and the others through their ranks.
+  /// For rank 0. Returns a source that opens local cards through XRT, and the cards of other hosts through their ranks.
   runtime::pipeline::CardSource cards();
 
-  /// The other ranks: drives the local cards until rank 0 ends the job. A first stop signal is ignored, because a
-  /// launcher sends it to all ranks, and rank 0 must complete its requests. Returns kEnvironment if rank 0 is lost, and
-  /// at a second stop signal.
+  /// For all ranks except 0. Drives the local cards until rank 0 ends the job. A first stop signal is ignored, because
+  /// a launcher sends it to all ranks, and rank 0 must complete its requests. Returns kEnvironment if rank 0 is lost,
+  /// and at a second stop signal.
   Status drive_cards(Signals& signals);
 
-  /// Rank 0, at a stop signal: finds out whether the launcher stops the job because a rank was killed. If so, frames
-  /// on the cards of that rank fail at once.
+  /// For rank 0, after a stop signal. Finds out whether the launcher stops the job because a rank was killed. If so,
+  /// frames on the cards of that rank fail at once.
   void check_others();
 
-  /// Rank 0: lets the other ranks end. Returns kEnvironment if one was lost.
+  /// For rank 0. Tells the other ranks to end. Returns kEnvironment if one was lost.
   Status end();
 
  private:

@@ -151,7 +151,8 @@ double steps_between(const std::string& datatype, const std::byte* a, const std:
     return steps_between_probabilities(read(float{}, a), read(float{}, b), static_cast<double>(step->scale));
   if (datatype == "FP32") {
     const double steps = distance(float{}) / static_cast<double>(step->scale);
-    // Quantised values are a whole number of steps apart, so ignore the rounding errors of float32.
+    // Two quantised values differ by a whole number of steps. A small deviation from a whole number is an error of
+    // float32, so round it away.
     return std::abs(steps - std::round(steps)) < 1e-3 ? std::round(steps)
                                                       : (std::isnan(steps) ? INFINITY : steps);
   }

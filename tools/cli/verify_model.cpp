@@ -40,7 +40,8 @@ const kernels::Block* producer_of(const kernels::Program& program, kernels::Tens
   return nullptr;
 }
 
-/// Whether the operator's result changes by at most a step if each of its tensors' elements changes by at most a step.
+/// Whether the operator's result changes by at most a step if each element of its input tensors changes by at most a
+/// step.
 bool keeps_steps(const kernels::FloatOperator& op) {
   static const std::set<std::string_view> kKeep = {
       "Clip",     "Concat",    "Expand",  "Flatten", "Gather",    "GlobalMaxPool",

@@ -1,4 +1,4 @@
-// What names a frame on its way through the cards, and the clock of all cards.
+// The key that identifies a frame on its way through the cards, and the clock that all cards share.
 #pragma once
 
 #include <chrono>

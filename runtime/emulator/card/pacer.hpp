@@ -24,8 +24,8 @@ class Pacer {
     std::vector<std::vector<std::byte>> outputs;  // in storage form
   };
 
-  /// `times` are the times of the hardware, `factor` says how many times slower the partition is. With a factor of 0 or
-  /// without predicted times, the partition has no pace. `output_bytes` are the sizes of the outputs.
+  /// `times` are the predicted times of the hardware. The emulated partition is `factor` times slower. With a factor of
+  /// 0 or without predicted times, the partition has no pace. `output_bytes` are the sizes of the outputs.
   Pacer(const plan::Pace& times, double factor, const std::vector<std::size_t>& output_bytes) {
     if (factor == 0 || times.interval_nanoseconds == 0) return;
     interval_ = scaled(times.interval_nanoseconds, factor);

@@ -206,7 +206,8 @@ bool Partition::compute_at_pace() {
   return true;
 }
 
-/// Moves a computed frame to the outputs if the hardware would have made it. Returns whether it did.
+/// Moves the oldest computed frame to the outputs if the hardware would have finished that frame by now. Returns
+/// whether a frame was moved.
 bool Partition::release_at_pace() {
   if (!outputs_are_free()) return false;
   const Pacer::Frame* const frame = pacer_.oldest();

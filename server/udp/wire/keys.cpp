@@ -99,7 +99,7 @@ Status KeyRing::add(std::uint8_t id, std::span<const std::byte> secret) {
 }
 
 bool KeyRing::same_keys(const KeyRing& other) const {
-  // The secrets are not kept, so compare tags that both rings make.
+  // A ring does not store its secrets. So sign the same message with both rings' keys, and compare the tags.
   return std::equal(keys_.begin(), keys_.end(), other.keys_.begin(), other.keys_.end(),
                     [](const auto& mine, const auto& theirs) {
                       std::array<std::byte, kTagBytes> tag, other_tag;

@@ -26,7 +26,7 @@ std::string read(const fs::path& path) {
   return text.str();
 }
 
-/// Returns the text of all test programs that compile operators, but this one.
+/// Returns the text of all test programs that compile operators, except this program.
 std::string text_of_tests() {
   std::string text;
   for (const char* folder : {"unit/compiler", "golden", "integration", "dialects"})

@@ -32,7 +32,8 @@ using tests::OnnxModel;
 
 const fs::path kExample = EXAMPLE_PLUGIN, kFaulty = FAULTY_PLUGIN, kFactoryless = FACTORYLESS_PLUGIN;
 
-/// Sets an environment variable while it lives. Plugins run in child processes, which inherit the variable.
+/// Sets an environment variable for the lifetime of this object. Plugins run in child processes, which inherit the
+/// variable.
 class Variable {
  public:
   Variable(std::string name, const std::string& value) : name_(std::move(name)) {
@@ -57,7 +58,7 @@ Result<graph::Graph> imported(const OnnxModel& model, const std::shared_ptr<Plug
   return import_onnx(bytes_of(model), "model", {}, FloatModel::kRefused, claimer_of(plugins));
 }
 
-/// Relu on 8 numbers, behind and before a quantiser.
+/// Returns a model with a Relu on 8 numbers between two quantisers.
 OnnxModel relu_model() {
   OnnxModel m;
   m.input("x", {1, 8});
@@ -68,7 +69,8 @@ OnnxModel relu_model() {
   return m;
 }
 
-/// low, high = CompareExchange(a, b) on 6 numbers, of which all are quantised with `scale`, and `high` with `last`.
+/// Returns a model that computes low, high = CompareExchange(a, b) on vectors of 6 numbers. The scale of a, b and low
+/// is `scale`, and the scale of high is `last`.
 OnnxModel exchange_model(float scale = 0.5F, float last = 0.5F, bool declared = true) {
   OnnxModel m;
   m.input("a", {1, 6});
@@ -101,7 +103,8 @@ class PluginLibrary : public testing::Test {
     return plugins.ok() ? *plugins : nullptr;
   }
 
-  /// Expects that the faulty plugin makes the import or the question for hardware fail with a message that has `words`.
+  /// Expects that the faulty plugin makes the import fail, or prepare(), which asks the plugin for hardware. The
+  /// message must have `words`.
   static void expect_fault(const std::string& fault, const std::vector<std::string>& words,
                            int milliseconds = 20000) {
     const Variable set("MILLRACE_FAULT", fault);
@@ -198,7 +201,8 @@ TEST_F(PluginLibrary, ReferenceAndFastComputeWithTheModelOfTheLibrary) {
   ASSERT_TRUE(graph.ok());
   auto whole = lowered(std::move(*graph));
   ASSERT_TRUE(whole.ok()) << whole.error().message();
-  // The program survives its file format. Its model does not, because a file must not bring code by itself.
+  // A program that is encoded and decoded again is unchanged, except that it lacks the plugin's model (code): a file
+  // must not bring code with it.
   auto program = runtime::plan::decode_program(runtime::plan::encode_program(*whole));
   ASSERT_TRUE(program.ok()) << program.error().message();
   EXPECT_EQ(*program, *whole);

@@ -128,7 +128,7 @@ TEST(Quantize, FloatEvaluatorRoundsQuantisersOnceAndSaturates) {
   EXPECT_EQ(evaluator->value(graph->outputs[0]), (std::vector<float>{0, 1, -0.5F, 62, -65.5F}));
 }
 
-/// Lowers a graph to a program, as compile does. The result is only looked at for errors.
+/// Lowers a graph to a program, as compile does. The callers check whether that succeeds, and do not use the program.
 Status lowers(const graph::Graph& graph) {
   auto integer = passes::run_standard_passes(graph);
   if (!integer.ok()) return integer.error();

@@ -70,7 +70,8 @@ TEST(Queueing, FramesWaitInARowOfStationsAsLongAsAtTheSlowestStationAlone) {
   }
 }
 
-// The same paper: the waiting time does not depend on the places between the stations.
+// By the same paper, the total waiting time does not depend on how many frames may wait between two stations (the
+// credits).
 TEST(Queueing, CreditsChangeWhereFramesWaitButNotHowLong) {
   Network network = row({0.7, 1.0, 0.4});
   const Load load{0.8, 100'000, 3};

@@ -13,7 +13,7 @@ namespace millrace::runtime::link {
 
 namespace {
 
-/// The bytes that packet `number` must carry. Each packet has another length and content.
+/// The bytes that packet `number` must carry. Packets differ in length and content.
 std::vector<std::byte> content(std::uint32_t number, std::uint32_t packet_bytes) {
   std::mt19937 random(number);
   std::vector<std::byte> bytes(1 + random() % packet_bytes);

@@ -151,7 +151,8 @@ TEST_F(SwapTest, RollingSwapIsRefusedWhileAReplicaIsMissing) {
   ASSERT_TRUE(swap.complete(serving()).ok());
   EXPECT_TRUE(swap.swap(serving(), version("3"), SwapPolicy::kRolling).status.ok());
   EXPECT_EQ(serving_version(), "3");
-  // The following swaps are refused finally, because another replica would not help.
+  // The following swaps are refused with another code, kInvalidInput, because they would be impossible even if every
+  // replica were up.
   const auto never = [&](std::uint32_t replicas, const std::string& says) {
     const Status status = swapper(replicas).swap(serving(), version("4"), SwapPolicy::kRolling).status;
     EXPECT_EQ(status.error().code(), ErrorCode::kInvalidInput);
