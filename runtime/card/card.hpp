@@ -97,7 +97,8 @@ class Card {
   /// the next load(). Idempotent.
   virtual void unload() = 0;
 
-  /// Opens a unit. `unit` is a plan::ImagePort::compute_unit, `bytes` the port's frame size in storage form.
+  /// Opens a unit. `unit` is a plan::ImagePort::compute_unit, `bytes` is the size of the port's frame in storage form
+  /// (each element in whole bytes).
   virtual Result<std::unique_ptr<Ingress>> make_ingress(const std::string& unit, std::uint64_t bytes,
                                                         std::uint32_t slots) = 0;
   virtual Result<std::unique_ptr<Egress>> make_egress(const std::string& unit, std::uint64_t bytes,

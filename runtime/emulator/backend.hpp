@@ -17,7 +17,8 @@ enum class Fidelity {
   kRtl,         // simulates the SystemVerilog, which must be in the cache (runtime/rtl/build.hpp)
 };
 
-/// How many times slower than the predicted hardware emulated cards and cables are; 0: as fast as the computer can.
+/// Emulated cards and cables are this many times slower than the hardware is predicted to be. With 0, they are as fast
+/// as this computer can emulate them.
 using Pace = double;
 
 /// Selects the backend. For an emulated cluster, sets XILINX_XRT to the folder of Millrace's libxrt_core.so.2

@@ -31,7 +31,8 @@ class Impairer {
  public:
   explicit Impairer(std::uint64_t seed) : random_(seed) {}
 
-  /// Changes what happens to datagrams that are accepted from now on. An outage also drops those on their way.
+  /// Changes what happens to datagrams that are accepted from now on. An outage also drops the datagrams that are
+  /// already on their way.
   void set(const Impairment& impairment);
   const Impairment& impairment() const { return impairment_; }
 

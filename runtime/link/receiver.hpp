@@ -36,7 +36,8 @@ class Receiver {
   /// Goes out of service. next_datagram() then returns one last datagram, which tells the sender that the receiver is
   /// out of service.
   void stop();
-  /// Forgets all packets of other epochs, and accepts only packets of this epoch from now on.
+  /// Forgets the packets of all other epochs (the epoch is a number that the host raises to discard frames). From now
+  /// on, accepts only packets of this epoch.
   void set_epoch(std::uint32_t epoch);
 
   /// Processes a datagram of this channel for its receiver.

@@ -56,8 +56,8 @@ void Sender::set_epoch(std::uint32_t epoch, Time now) {
   if (epoch == epoch_) return;
   epoch_ = epoch;
   reset_window();
-  // The time in which the receiver did not answer old packets must not count against the link after the change of
-  // epoch.
+  // The change of epoch has discarded all packets. So the time for which the receiver left earlier packets unanswered
+  // must not count as silence.
   if (waiting_since_) waiting_since_ = now;
 }
 

@@ -41,7 +41,8 @@ class UdpCable {
   Impairer& impairer() { return impairer_; }
 
   int descriptor() const { return socket_; }
-  /// Reads some of the datagrams that wait in the socket, and returns how many these were; 0: none waits. Does not block.
+  /// Reads some of the datagrams that wait in the socket, and returns how many it has read. Returns 0 if none waits.
+  /// Does not block.
   std::size_t receive(Time now);
   /// Sends all datagrams that are due. Does not block: what the socket does not accept is lost, as in a network.
   void send(Time now);

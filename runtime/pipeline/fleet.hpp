@@ -58,8 +58,8 @@ class Fleet {
   /// Disables the card's links and writes their rows of the link table. enable_links() enables the links.
   Status write_links(std::uint32_t position);
   Status enable_links(std::uint32_t position);
-  /// Returns a link over UDP, as an index for link_status(), whose two ends have not greeted each other since
-  /// enable_links(), or nothing if there is none. Links that do not use UDP need no greeting.
+  /// Returns the index (for link_status()) of a UDP link whose two ends have not exchanged greetings since
+  /// enable_links(), or nothing if there is no such link. Links that do not use UDP exchange no greetings.
   std::optional<std::uint32_t> training_link();
 
   // Access to units by their index in the schedule. Not allowed while their card is released.

@@ -120,7 +120,7 @@ struct PipelineStatus {
 struct CardSource {
   std::function<Result<std::unique_ptr<card::Card>>(const plan::ClusterCard& card, std::uint32_t index)> open;
   std::function<bool(const plan::ClusterCard& card, std::uint32_t index)> is_free;
-  /// Returns the uuid of the image on the card; empty if there is no image or its uuid is unknown.
+  /// Returns the uuid of the image on the card, or an empty text if there is no image or its uuid is unknown.
   std::function<std::string(const plan::ClusterCard& card, std::uint32_t index)> image_uuid =
       [](const plan::ClusterCard&, std::uint32_t) { return std::string(); };
 };

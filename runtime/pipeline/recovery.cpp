@@ -14,8 +14,8 @@ namespace {
 // How long a working card may take to end its runs after the epoch was raised, which discards all frames on the card.
 constexpr std::chrono::milliseconds kFlushBound{2000};
 constexpr std::chrono::milliseconds kPoll{1};
-// How long recovery waits for links before it raises the epoch and tries again. Waiting longer would delay the loading
-// of a card that is lost meanwhile.
+// How long recovery waits for links before it raises the epoch, which discards all frames on the cards, and tries
+// again. Waiting longer would delay the loading of a card that is lost meanwhile.
 constexpr std::chrono::milliseconds kLinkBound{1000};
 constexpr std::chrono::milliseconds kStatusBound{250};  // longest time that status() waits for the cards
 constexpr std::chrono::seconds kRepeatAfter{30};        // pause before the same loss is logged again

@@ -76,7 +76,8 @@ struct ClusterCard {
 struct CableEnd {
   std::string card;
   std::uint32_t connector = 0;
-  // For UDP: "10.1.2.3:5000". If empty, an emulated card uses any port of the loopback interface.
+  // The address of a UDP cable's end, such as "10.1.2.3:5000". If empty, an emulated card uses any port of the loopback
+  // interface.
   std::string address{};
   bool operator==(const CableEnd&) const = default;
 };

@@ -24,9 +24,10 @@ bool is_library(const std::filesystem::path& file);
 class Library {
  public:
   /// Reads the file once, checks it against `sha256` unless that is empty, and loads exactly these bytes. The library's
-  /// initialisers run with the rights of this process. kNotFound: no such file; kInvalidInput, with the remedy: it is no
-  /// ELF file, does not load, does not export get_plugin(), or returns a table of another ABI version or without a name
-  /// or function; kCorrupt: it has another digest.
+  /// initialisers run with the rights of this process. Returns kNotFound if there is no such file, and kCorrupt if the
+  /// file has another digest. Returns kInvalidInput, with the remedy in the message, if the file is no ELF file, does
+  /// not load, does not export get_plugin(), or if get_plugin() returns a table that has another ABI version or lacks a
+  /// name or function.
   static Result<std::shared_ptr<const Library>> open(const std::filesystem::path& file,
                                                      const std::string& sha256 = {});
 

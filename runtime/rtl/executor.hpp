@@ -26,11 +26,12 @@ class Executor {
 
   enum class State { kIdle, kRunning, kDone, kStuck };
 
-  /// Begins a frame. Allowed in the states kIdle and kDone. Inputs are in storage form, in the program's order.
+  /// Begins a frame. May be called in the states kIdle and kDone. Inputs are in the program's order and in storage form
+  /// (each element in whole bytes).
   void start(std::span<const std::byte* const> inputs);
   /// Continues the simulation for at most `cycles` cycles.
   State advance(std::uint64_t cycles);
-  /// Writes the frame's results in storage form. Allowed in the state kDone.
+  /// Writes the frame's results in storage form (each element in whole bytes). May be called in the state kDone.
   void read(std::span<std::byte* const> outputs) const;
 
   /// Returns the number of cycles from the frame's first transfer at an input to its latest transfer at an output.

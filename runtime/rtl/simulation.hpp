@@ -109,16 +109,16 @@ class Simulation {
   /// Makes the memory of streamed weights stall at random.
   void stall_memory(double probability, std::uint64_t seed);
 
-  /// Returns the first SystemVerilog assertion that failed, or a message that weights were read outside the
-  /// memory; empty if neither happened.
+  /// Returns the first SystemVerilog assertion that failed, or a message that weights were read outside the memory.
+  /// Returns an empty text if neither happened.
   std::string failure() const;
   /// Returns the largest number of words that a stream's FIFO has held since the last reset.
   std::uint64_t high_water(std::size_t stream) const { return *streams_[stream].high_water; }
   /// Returns the cycles since the last reset in which a layer's multipliers took operands, as counted in the
   /// model. For a layer with several units, returns their mean.
   double busy_cycles(std::size_t layer) const;
-  /// The state of a stream's FIFO. kFull: the FIFO is full. kWaiting: the FIFO holds data that its reader does not
-  /// take.
+  /// The state of a stream's FIFO. kFull means that the FIFO is full. kWaiting means that the FIFO holds data that its
+  /// reader does not take.
   enum class StreamState { kFlowing, kEmpty, kWaiting, kFull };
   StreamState state(std::size_t stream) const;
 

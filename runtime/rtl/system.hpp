@@ -2,8 +2,8 @@
 // partition. A slower partition advances only when its own clock would.
 //
 // The host is infinitely fast. It offers inputs in every clock while frames are left, and reads outputs in every clock.
-// With stalls, each port delays at random in each clock: an input raises valid later (a raised valid stays), and an
-// output lowers ready. The memory of streamed weights stalls too.
+// With stalls, each port delays at random in each clock: an input port raises its signal valid later (and then keeps it
+// raised), and an output port lowers its signal ready. The memory that holds streamed weights stalls too.
 //
 // The model of cables has bandwidth and latency; the model of channels has packets and credits. A sender buffers two
 // packets. A packet is sent when it is complete and has a credit. The channels of a cable take turns, and a packet

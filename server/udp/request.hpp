@@ -77,9 +77,9 @@ class Window {
   struct Slot {
     std::uint64_t id = 0;
     Request* request = nullptr;  // null unless the request is being received, computed or kept
-    /// Meaningful only while the member `request` is null. The ERR code with which the request was answered. kStale:
-    /// the request was answered, and its response has been discarded. kNoError: the request was never seen, or was
-    /// refused with BUSY.
+    /// Meaningful only while the member `request` is null. The ERR code with which the request was answered. kStale
+    /// means that the request was answered and its response has been discarded. kNoError means that the request was
+    /// never seen, or was refused with BUSY.
     wire::ErrCode error = wire::kNoError;
   };
 

@@ -3,7 +3,7 @@
 //
 //   bench_explore            ResNet-50's graph (made here, random weights) on eight mixed cards and on 64 cards in eight
 //                            hosts; 64 replicas of LeNet-5 on these 64 cards
-//   bench_explore MODELS     also models of the folder MODELS: the five of DOSA, for 5,000 frames/s and for throughput
+//   bench_explore MODELS     also models of the folder MODELS: DOSA's five nets, for 5,000 frames/s and for throughput
 //                            on nine cards, and MobileNet-v1 0.25, for throughput and for latency on four U280
 
 #include <sys/resource.h>

@@ -99,7 +99,7 @@ double processor_seconds() {
   return sum;
 }
 
-/// What was seen of the frames after the first tenth, in seconds of the hardware.
+/// The measurements of all frames except the first tenth, in seconds of the hardware.
 struct Seen {
   double rate = 0, p50 = 0, p99 = 0, processor = 0;
 };

@@ -30,8 +30,8 @@ kernels::Program card_part(const kernels::Program& whole) {
   return kernels::extract(whole, blocks, "part0");
 }
 
-/// Emits a design. Costs are set to zero, because they can change without the emitter. If `sends` is true, the output
-/// also goes to a link.
+/// Emits a design. Costs are set to zero, because the cost model can change although the emitter does not. If `sends`
+/// is true, the output also goes to a link.
 compiler::emit::Rtl written(Design design, const kernels::Program& program, bool sends) {
   design.cost = {};
   for (auto& block : design.blocks) block.cost = {};

@@ -33,7 +33,7 @@ std::map<std::string, kernels::Program> programs_on_cards(const plan::LoadedDepl
   return out;
 }
 
-/// Changes one byte of a tensor in its packed form.
+/// Changes one byte of a tensor in its packed form (without padding between elements), as cables transport it.
 void corrupt(const plan::Channel& channel, std::uint64_t elements, std::uint64_t byte, std::byte flipped,
              std::vector<std::byte>& tensor) {
   std::vector<std::byte> packed(kernels::packed_bytes(channel.type, elements));

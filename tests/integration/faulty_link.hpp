@@ -18,7 +18,8 @@ class FaultyLink {
   /// Reads a deployment. Throws std::runtime_error.
   explicit FaultyLink(const std::filesystem::path& deployment);
 
-  /// Returns the ids of the channels from one partition to another. With `only_cables`, only those over a cable.
+  /// Returns the ids of the channels from one partition to another. If `only_cables` is true, returns only channels
+  /// that use a cable.
   std::vector<std::uint32_t> channels(bool only_cables) const;
   const std::string& name_of(std::uint32_t channel) const;
 

@@ -45,7 +45,7 @@ class InstalledService {
   /// Runs the unit's command with --check-config.
   Outcome check_config() const { return run_program(command_with({"--check-config"})); }
 
-  /// Returns the running server's address for `kind`, which is "https" or "udp". For HTTP see url().
+  /// Returns the running server's address for `kind`, which is "https" or "udp". url() returns the address for HTTP.
   std::string address(const std::string& kind);
   std::string url() const { return "http://" + http_; }
 

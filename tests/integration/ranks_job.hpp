@@ -48,8 +48,8 @@ class RanksJob {
   std::vector<pid_t> cards() const;
   BackgroundProgram& mpirun() { return *program_; }
 
-  /// Sends one raw inference request and returns the HTTP status. Returns -1 if the status is 200 but a byte is wrong,
-  /// and 0 if there was no answer.
+  /// Sends one inference request whose body is only the tensor (raw mode), and returns the HTTP status. Returns -1 if
+  /// the status is 200 but a byte is wrong, and 0 if there was no answer.
   static int ask(HttpConnection& connection, const Digits& digits, std::size_t frame);
 
  private:

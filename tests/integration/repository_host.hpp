@@ -52,8 +52,8 @@ class RepositoryHost {
   std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
 
   std::string frame(std::uint32_t seed) const;
-  /// Sends one raw inference request to the path `target`. If `target` is empty, sends it to model "m"
-  /// without naming a version.
+  /// Sends one inference request, whose body is only the tensor (raw mode), to the path `target`. If `target` is empty,
+  /// sends it to model "m" without naming a version.
   Answer ask(HttpConnection& connection, const std::string& frame, const std::string& target = {}) const;
 
   HttpResponse post(const std::string& target, const std::string& body = {}) const;

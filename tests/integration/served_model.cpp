@@ -46,7 +46,8 @@ std::string reference_answer(const kernels::Program& model, const std::string& f
   return all;
 }
 
-/// Returns the tensors of the answer to a raw request. They follow the answer's JSON header.
+/// Returns the tensors of the answer to a request in raw mode (whose body is only the tensor). The tensors follow the
+/// answer's JSON header.
 std::string tensors_of(const HttpResponse& response) {
   const auto length = response.headers.find("inference-header-content-length");
   return length == response.headers.end() ? "" : response.body.substr(std::stoul(length->second));

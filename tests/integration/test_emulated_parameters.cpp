@@ -92,7 +92,8 @@ TEST(EmulatedParameters, FramesWaitForTheFirstParametersAndUseTheNewestParameter
   card.ingress.start(frame, 1, 0);
   card.egress.start(1, 0);
   EXPECT_EQ(card.egress.wait(milliseconds(50)), ERT_CMD_STATE_TIMEOUT) << "it has no parameters yet";
-  // Loading parameters discards the frames that are in the partition. The new epoch then ends the waiting egress run.
+  // Loading parameters discards the frames that are in the partition. Then the host raises the epoch (the number that
+  // discards older frames), which ends the waiting egress run.
   ASSERT_EQ(card.loader.load(plan::encode_parameters(program(1))), ERT_CMD_STATE_COMPLETED);
   card.control.epoch(2);
   ASSERT_EQ(card.egress.wait(), ERT_CMD_STATE_COMPLETED);

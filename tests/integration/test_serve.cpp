@@ -64,8 +64,8 @@ class Serve : public testing::Test {
     const auto out = kernels::reference::run(program_, {{bytes.begin(), bytes.end()}}).front();
     return std::string(reinterpret_cast<const char*>(out.data()), out.size());
   }
-  /// Sends one raw inference request and returns the HTTP status. Returns -1 if the status is 200 but a byte
-  /// is wrong, and 0 if there was no answer.
+  /// Sends one inference request whose body is only the tensor (raw mode), and returns the HTTP status. Returns -1 if
+  /// the status is 200 but a byte is wrong, and 0 if there was no answer.
   int ask(HttpConnection& connection, const std::string& input) const {
     const auto answer = connection.request("POST", infer_target(), input, kRaw);
     if (!answer) return 0;

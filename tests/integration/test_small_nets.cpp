@@ -1,6 +1,6 @@
-// Tests small nets that the tests generate, most of them wide. Each net is compiled for every kind of card
-// that can run deployments, then verified and served on emulated cards. Every answer must equal the
-// reference's answer, which is computed from the model file.
+// Tests small nets, most of which have wide layers. The tests generate the nets. Each net is compiled for every kind of
+// card that can run deployments, then verified and served on emulated cards. Every answer must equal the reference's
+// answer, which is computed from the model file.
 #include <gtest/gtest.h>
 
 #include <algorithm>

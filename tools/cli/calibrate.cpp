@@ -137,9 +137,10 @@ std::size_t remove_calibrating(Split& split) {
   return removed;
 }
 
-/// Divides the samples of --data. With --activations, all of them score the model. With --test-data, all of them
-/// calibrate, and the samples of --test-data score. With --calibrate N, the first N calibrate and the rest score. With
-/// --labels alone, the first half calibrates and the second half scores. Otherwise all of them calibrate.
+/// Decides which samples of --data calibrate the model and which score it. With --activations, all samples score. With
+/// --test-data, all samples calibrate, and the samples of --test-data score. With --calibrate N, the first N samples
+/// calibrate and the rest score. With --labels alone, the first half calibrates and the second half scores. In all
+/// other cases, all samples calibrate.
 Result<Split> split_samples(const CalibrationWhat& what, const Graph& graph,
                             const std::vector<clients::InputDescription>& inputs, bool quiet) {
   Split split;

@@ -24,8 +24,8 @@ struct Calibrated {
 /// import_onnx() and quantise().
 Result<Calibrated> calibrate(const std::filesystem::path& model, const CalibrationWhat& what, bool quiet);
 
-/// If samples are given, quantises the model and lets `options` compile the result in place of the file. Prints the summary
-/// unless `quiet`. kInvalidInput if the options also say --assume.
+/// If samples are given, quantises the model and lets `options` compile the result in place of the file. Prints the
+/// summary unless `quiet`. Returns kInvalidInput if --assume is given as well.
 Status quantise_first(const PlanWhat& what, bool quiet, compiler::ModelOptions& options, std::ostream& out);
 
 }  // namespace millrace::cli

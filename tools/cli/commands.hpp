@@ -162,7 +162,8 @@ struct DevicesCommand {
   Common common;
   std::filesystem::path cluster;
   bool check = false;
-  // "CABLE:KEY=VALUE,…": faults that a running server gives to a UDP cable of its emulated cards; no key: no faults.
+  // The faults that a running server shall give to a UDP cable between its emulated cards, as "CABLE:KEY=VALUE,…". The
+  // text "CABLE" alone removes the cable's faults.
   std::string impair;
   std::string url = "http://127.0.0.1:8000";  // of that server
   ServerAccess access;

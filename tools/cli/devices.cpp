@@ -1,8 +1,8 @@
 // `millrace devices`: lists the cards of the cluster file and those that XRT finds. --check opens each card.
 // --impair changes the cables of a running server instead (impair.cpp).
 //
-// JSON: schema, emulated, devices[] (index, name, bdf, kind, shell, memory_bytes, image, state, problem),
-// cables[] (name, ends). States: ready, missing (XRT does not find the card), failed.
+// The keys of the JSON output are schema, emulated, devices[] (index, name, bdf, kind, shell, memory_bytes, image,
+// state, problem), cables[] (name, ends). The states are ready, missing (XRT does not find the card), failed.
 #include <boost/json.hpp>
 
 #include <iomanip>

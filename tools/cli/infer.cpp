@@ -275,7 +275,8 @@ Status run(const InferCommand& command, std::ostream& out) {
   MILLRACE_ASSIGN(const ModelDescription model, describe(*client, name));
 
   std::vector<FrameResult> results;
-  // A model with one input takes any number of files, one after another. Otherwise the files belong together.
+  // If the model has one input, each file is read on its own, and any number of files may be given. If it has several
+  // inputs, all files together make the frames.
   std::vector<std::vector<std::string>> groups;
   for (const auto& file : command.inputs) {
     if (groups.empty() || model.inputs.size() == 1) groups.emplace_back();

@@ -15,8 +15,8 @@ namespace millrace::cli {
 /// not valid.
 Status fill(const PlanWhat& what, compiler::PlanOptions& options);
 
-/// Splits the values of the option --plugins ("a.py,b.py", or the option several times) into the files that they name, in
-/// order. kInvalidInput: an entry is empty, names no file, or is named twice.
+/// Splits the values of the option --plugins ("a.py,b.py", or the option several times) into the files that they name,
+/// in order. Returns kInvalidInput if an entry is empty, names no file, or is given twice.
 Result<std::vector<std::filesystem::path>> plugin_files(const std::vector<std::string>& values);
 
 }  // namespace millrace::cli

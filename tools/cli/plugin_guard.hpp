@@ -13,7 +13,8 @@ class PluginGuard {
   /// Starts a child process, in which this function returns successfully and the command continues. In the parent
   /// process, this function waits for the child and ends the parent with the child's exit code. If a signal ended the
   /// child, it returns kInvalidInput in the parent, naming the block that a plugin was computing. Call it before the
-  /// process starts a thread or prints anything. kResourceExhausted if there is no process or memory for the child.
+  /// process starts a thread or prints anything. Returns kResourceExhausted if the system has no process or memory for
+  /// the child.
   static Result<PluginGuard> continue_in_child();
 
   /// From now on, each call of a plugin's code in `program` first stores the name of its block in the memory that

@@ -1,4 +1,4 @@
-// `millrace quantize`: writes a float model as a QDQ model, and reports what that costs.
+// `millrace quantize`: writes a float model as a QDQ model, and reports how much accuracy that costs.
 
 #include <ostream>
 

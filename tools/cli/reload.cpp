@@ -116,7 +116,7 @@ std::string body_of(const ReloadCommand& command) {
   return json::serialize(json::object{{"parameters", std::move(parameters)}});
 }
 
-/// Prints the model's state after the request, which the server's index contains.
+/// Prints the model's state after the request, as the server's index shows it.
 void report(const ReloadCommand& command, const std::vector<Entry>& index, std::chrono::milliseconds took,
             std::ostream& out) {
   std::string serving, pinned;

@@ -1,10 +1,10 @@
 // `millrace verify`: runs frames through the cards and through kernels/reference, and compares every byte of
 // every output.
 //
-// JSON: schema, model, fidelity, frames, mismatches (bytes that differ from the reference),
-// mismatched_frames, first_difference (frame, output, element; if kernels/fast differs too, also partition,
-// block, nodes, tensor), expect (compared, mismatches, largest_steps; only with --expect), cards.
-// At rtl fidelity also the keys of verify_rtl_report.hpp.
+// The keys of the JSON output are schema, model, fidelity, frames, mismatches (bytes that differ from the reference),
+// mismatched_frames, first_difference (frame, output, element; if kernels/fast differs too, also partition, block,
+// nodes, tensor), expect (compared, mismatches, largest_steps; only with --expect), cards. At rtl fidelity, the keys
+// listed in verify_rtl_report.hpp are added.
 #include <boost/json.hpp>
 
 #include <unistd.h>

@@ -11,7 +11,8 @@ namespace {
 
 using Frames = std::span<const std::vector<std::vector<std::byte>>>;
 
-/// The pause after a failed request. Without a pause, the run would spin once nothing listens at the port any more.
+/// The pause after a failed request. If nothing listens at the port any more, requests fail at once, and a run without
+/// pauses would occupy a processor core.
 constexpr auto kAfterFailure = std::chrono::milliseconds(10);
 
 const char* name_of(client::Code code) {

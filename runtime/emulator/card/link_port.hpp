@@ -25,8 +25,8 @@ class LinkPort {
   int write(std::uint32_t offset, std::uint32_t value);
   std::uint32_t read(std::uint32_t offset) const;
 
-  /// Drops the packets of other epochs on a UDP cable. On other cables nothing is to be done, because each packet
-  /// carries its epoch to the receiver.
+  /// On a UDP cable, drops the packets of other epochs (the epoch is a number that the host raises to discard frames).
+  /// Does nothing on other cables, because there each packet carries its epoch to the receiver.
   void set_epoch(std::uint32_t epoch);
 
   /// Disables this row of the link table. The card at the other end notices that.

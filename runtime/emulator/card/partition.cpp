@@ -20,7 +20,8 @@ namespace {
 // simulation advances in one step.
 constexpr std::uint64_t kSliceNanoseconds = 5'000'000, kSliceCycles = 256;
 
-/// Allocates memory for a tensor's packed form. Returns an empty vector if the packed form equals the storage form.
+/// Allocates memory for a tensor's packed form (without padding between elements). Returns an empty vector if this form
+/// equals the storage form (each element in whole bytes).
 std::vector<std::byte> room_for_packed(const kernels::Tensor& tensor) {
   const std::uint64_t packed = kernels::packed_bytes(tensor.type, tensor.elements());
   const bool equal =

@@ -74,13 +74,14 @@ class Partition {
   /// Advances everything that can advance: at most one frame through the program, or some milliseconds of its
   /// simulation. Returns whether anything advanced.
   bool advance();
-  /// Returns the time of the steady clock, in nanoseconds, at which the partition can next advance although nothing else
-  /// happens; the largest number if there is no such time. Set by advance().
+  /// Returns the time of the steady clock, in nanoseconds, at which the partition can next advance although nothing
+  /// else happens. Returns the largest number if there is no such time. advance() determines the time.
   std::uint64_t wake_at() const { return wake_at_; }
   /// Drops all frames, or only frames whose epoch is not the card's epoch. (The host raises the card's epoch to discard
   /// frames.)
   void drop_frames(bool all);
-  /// Returns why the simulation or the code of a plugin lost a frame, and clears the reason; empty if no frame was lost.
+  /// Returns why the simulation or the code of a plugin lost a frame, and clears the reason. Returns an empty text if
+  /// no frame was lost.
   std::string take_fault() { return std::exchange(fault_, std::string()); }
 
  private:

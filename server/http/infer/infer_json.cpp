@@ -36,8 +36,8 @@ using Switch = std::optional<bool> Parameters::*;
 struct Key {
   Context context;
   std::string_view name;
-  // Says where the parser stores a key's value. Context: the value is an object or array, which the parser enters.
-  // monostate: the value is the request's id.
+  // Says where the parser stores a key's value. A Context means that the value is an object or array, whose members the
+  // parser handles in this context. monostate means that the value is the request's id.
   std::variant<std::monostate, Context, Text, Count, Switch> value;
 };
 

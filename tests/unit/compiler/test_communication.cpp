@@ -77,7 +77,8 @@ TEST(Communication, CardsThatOnlyMpiJoinsSendWholeTensorsThroughTheirHosts) {
   const auto problem = explore::make_problem(tests::chain_program(2), joined, 2);
   ASSERT_EQ(problem.cables.size(), 1U);
   EXPECT_TRUE(problem.cables[0].through_hosts);
-  // A packet of 1,024 bytes has 40 bytes of header and CRC on a cable, which MPI does not send.
+  // On a cable, a packet of 1,024 bytes also has 40 bytes of header and CRC. MPI sends no such bytes. So an equally
+  // fast cable carries 1,064 bytes in the time in which MPI sends 1,024.
   EXPECT_DOUBLE_EQ(problem.cables[0].bytes_per_second, 1e9 * 1064 / 1024);
 }
 
@@ -154,7 +155,8 @@ TEST(Communication, UdpPacketsFitTheMtuAndCreditsCoverTheRoundTrip) {
   cable.latency_ns = 10'000;
   ASSERT_TRUE(plan_communication(plan, cluster, binding).ok());
   EXPECT_EQ(plan.channels[0].packet_bytes, 8896U);
-  // In a round trip of 20 us, 10 Gbit/s carry 25,000 bytes: 3 packets. A tensor of 12 packets has 16 credits already.
+  // A channel for a tensor of 12 packets has 16 credits even without a round trip. In the round trip of 20 us, 10
+  // Gbit/s carry 25,000 bytes, which are 3 packets. The channel gets twice this number in addition.
   EXPECT_EQ(plan.channels[0].credits, 22U);
 }
 
