@@ -31,7 +31,7 @@ class ElementwiseBlock : public LanesBlock {
     return refuse(std::to_string(folding.simd) + " lanes of " + std::to_string(folding.pixels) +
                   " pixels do not divide rows of " + std::to_string(image_.w) + " pixels with " +
                   std::to_string(image_.c) +
-                  " channels; choose divisors, and combine several pixels only with all channels");
+                  " channels; choose divisors; several pixels need SIMD equal to the number of channels");
   }
   double lead() const override { return 1.0 / static_cast<double>(image_.elements()); }
   StreamIndex take(NetlistBuilder& netlist, std::size_t i, std::uint32_t lanes) const {

@@ -261,7 +261,8 @@ class ForeignBlock : public Generator {
  private:
   std::vector<Folding> proposals(std::uint64_t) const override { return {}; }
   Status check(const Folding&) const override {
-    return refuse("only a plugin (" + plugins_->names() + ") builds it; choose a plugin's candidate");
+    return refuse("only a plugin (" + plugins_->names() +
+                  ") implements this block; choose an implementation that the plugin offers");
   }
   Netlist construct(const Folding&, NetlistBuilder&) const override { return {}; }
   double lead() const override { return 0; }

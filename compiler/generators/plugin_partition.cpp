@@ -25,7 +25,7 @@ class Findings {
     const std::string more =
         count_ > kMostFindings ? "\n  and " + std::to_string(count_ - kMostFindings) + " more" : "";
     return Error(ErrorCode::kInvalidInput,
-                 "its partition() selects nodes that it cannot have:" + text_ + more);
+                 "its partition() selects nodes that a plugin may not take:" + text_ + more);
   }
 
  private:

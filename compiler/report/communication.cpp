@@ -14,9 +14,9 @@ namespace millrace::compiler::report {
 namespace {
 
 constexpr char kProof[] =
-    "no deadlock: three frames pass even if every partition takes its inputs in lock-step, "
+    "no deadlock: in a simulation, three frames pass although every partition takes its inputs in lock-step, "
     "sends nothing before it has all inputs of a frame, "
-    "and takes nothing of the next frame before it has sent everything";
+    "and takes nothing of the next frame before it has sent all outputs";
 
 std::string name_of(const runtime::plan::PortRef& end) {
   return (end.partition.empty() ? "model" : end.partition) + "." + end.port;

@@ -258,8 +258,9 @@ json::object answer_of(const Library& library, const json::object& question) {
 
 int run(int argc, char** argv) {
   if (argc != 3) {
-    std::cerr << "millrace-plugin LIBRARY SHA256: Millrace runs this program to ask a plugin; it is not for "
-                 "people\n";
+    std::cerr
+        << "millrace-plugin LIBRARY SHA256: Millrace runs this program to call the functions of a plugin; "
+           "do not run it by hand\n";
     return 1;
   }
   // The plugin may print on standard output. Only the answer goes there, so let the plugin print on standard error.

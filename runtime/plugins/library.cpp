@@ -54,7 +54,7 @@ Result<void*> load(std::span<const std::byte> bytes, const std::string& name) {
   const char* const why = ::dlerror();
   return Error(ErrorCode::kInvalidInput,
                "it does not load: " + printable(why == nullptr ? "unknown reason" : why) +
-                   "; build it as a shared library for this machine, with all that it needs");
+                   "; build it as a shared library for this machine, with all libraries that it needs");
 }
 
 /// Checks the table that a plugin returned.

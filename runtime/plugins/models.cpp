@@ -25,7 +25,7 @@ Status allow_plugins(const plan::LoadedDeployment& deployment, bool allowed) {
   if (!allowed)
     return Error(ErrorCode::kInvalidInput,
                  deployment.directory.string() + ": it contains the code of plugins (" + names +
-                     "), which would run with your rights; if you trust it, say --allow-plugins");
+                     "), which would run with your rights; if you trust it, give --allow-plugins");
   MILLRACE_ASSIGN(const Cache cache, Cache::open());
   for (const auto& [sha256, bytes] : deployment.plugins) {
     const auto entry =
@@ -53,9 +53,10 @@ Status load_models(kernels::Program& program) {
     if (library == nullptr) {
       const auto file = find_library(op->library);
       if (!file.ok())
-        return Error(file.error().code(), "block '" + block.name + "' is computed by plugin '" + op->plugin +
-                                              "': " + file.error().message() +
-                                              "; say --allow-plugins to a command that reads the deployment");
+        return Error(file.error().code(),
+                     "block '" + block.name + "' is computed by plugin '" + op->plugin +
+                         "': " + file.error().message() +
+                         "; give --allow-plugins with a command that reads the deployment");
       MILLRACE_ASSIGN(library, Library::open(*file, op->library));
     }
     op->model = model_of(library, program, block);

@@ -39,7 +39,7 @@ std::string_view message_of(wire::ErrCode code) {
     case wire::ErrCode::kDeadline:
       return "the deadline passed";
     case wire::ErrCode::kUnavailable:
-      return "the model cannot answer now (card lost, or stopping); try again";
+      return "the model cannot answer now (a card is lost, or the server stops); try again";
     case wire::ErrCode::kGeneration:
       return kReplaced;
     case wire::ErrCode::kConflict:

@@ -105,7 +105,7 @@ TEST_F(GeneratorChoice, APlanFileCanSelectAPluginsModule) {
   EXPECT_NE(absent.err.find("there is no file '/nonexistent'"), std::string::npos) << absent.err;
 }
 
-TEST_F(GeneratorChoice, RefusesEmptyMissingAndDoubledPluginsByName) {
+TEST_F(GeneratorChoice, RefusesEmptyMissingAndDuplicatePluginsByName) {
   const auto refused = [&](const std::string& option, const std::string& value) {
     const Outcome outcome = millrace("plan", {option, value});
     EXPECT_EQ(outcome.exit_code, 2) << value;

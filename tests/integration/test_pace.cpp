@@ -43,7 +43,7 @@ TEST(Pacer, TakesFramesAnIntervalApartAndReleasesThemAfterTheDelay) {
   EXPECT_EQ(pacer.oldest()->key, (FrameKey{1, 2}));
 }
 
-TEST(Pacer, HoldsAsManyFramesAsTheHardwaresPipelineAndOneMore) {
+TEST(Pacer, HoldsOneFrameMoreThanThePipelineOfTheHardware) {
   Pacer pacer({100, 250}, 1, {4});  // three frames are in the pipeline at a time
   for (std::uint64_t frame = 0; frame < 4; ++frame) {
     EXPECT_FALSE(pacer.is_full()) << frame;
@@ -112,7 +112,7 @@ TEST_F(Pace, FramesTakeAtLeastThePredictedLatencyTimesTheFactor) {
   EXPECT_EQ(server.stop(SIGTERM), 0) << server.err();
 }
 
-TEST_F(Pace, RefusesAFactorBelowOneRealCardsAndSimulatedCards) {
+TEST_F(Pace, RefusesAFactorBelowOneAndAlsoRealOrSimulatedCards) {
   for (const char* factor : {"0", "0.5", "-1", "1000001"}) {
     const Outcome outcome = serve(kCluster, {std::string("--pace=") + factor});
     EXPECT_EQ(outcome.exit_code, 2) << outcome.err;

@@ -77,7 +77,7 @@ TEST_F(PluginExample, ModelBesideTheExampleIsTheModelOfTheseTests) {
   EXPECT_TRUE(*stored == bytes) << "if the change is intended, run with MILLRACE_UPDATE_GOLDEN=1";
 }
 
-TEST_F(PluginExample, BothFidelitiesComputeTheReferencesBytes) {
+TEST_F(PluginExample, OutputsOfBothFidelitiesEqualTheReference) {
   const Outcome made = compiled("one-ku060");
   ASSERT_EQ(made.exit_code, 0) << made.err;
   const Outcome refused = run({"verify", kDeployment});
@@ -101,7 +101,7 @@ TEST_F(PluginExample, ExplorationTakesTheCandidateThatReachesTheTarget) {
   EXPECT_NE(planned.out.find("plugin's lanes16\""), std::string::npos) << planned.out;
 }
 
-TEST_F(PluginExample, ServerComputesItOverHttpIfTheUserAllowsIt) {
+TEST_F(PluginExample, ServerRunsThePluginForHttpRequestsIfTheUserAllowsPlugins) {
   ASSERT_EQ(compiled("one-ku060").exit_code, 0);
   const Outcome refused = run({"serve", "--deployment", kDeployment, "--http", "127.0.0.1:0"});
   expect_error(refused, 2, {"the code of plugins", "--allow-plugins"});
@@ -133,7 +133,7 @@ TEST_F(PluginExample, ServerComputesItOverHttpIfTheUserAllowsIt) {
   EXPECT_EQ(server.stop(SIGTERM), 0);
 }
 
-TEST_F(PluginExample, HostCannotRunItsBlock) {
+TEST_F(PluginExample, HostCannotRunTheBlockOfThePlugin) {
   expect_error(
       compiled("one-ku060", {"--host", "exchange"}), 2,
       {"block 'exchange' cannot run on the host", "plugin 'compare_exchange'", "leave --host exchange out"});

@@ -103,13 +103,13 @@ TEST_F(ServedPluginFaults, FailureOfAPluginIsNamedAndTheNextFrameIsServed) {
   EXPECT_EQ(server_->stop(SIGTERM), 0);
 }
 
-TEST_F(ServedPluginFaults, CrashOrHangOfAPluginCostsItsFrameOnly) {
+TEST_F(ServedPluginFaults, CrashOrHangOfAPluginFailsOnlyTheFrameThatItComputes) {
   expect_loss(3, "is lost");
   expect_loss(4, "");
   EXPECT_EQ(server_->stop(SIGTERM), 0);
 }
 
-TEST_F(PluginFaults, VerifyReportsThemWithPluginAndBlock) {
+TEST_F(PluginFaults, VerifyReportsAFaultWithPluginAndBlock) {
   const auto verified = [&](int first) {
     NpyArray frames{"<f4", {1, kElements}, {}};
     for (const json::value& element : frame(first)) {

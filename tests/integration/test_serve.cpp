@@ -109,7 +109,7 @@ class Serve : public testing::Test {
   std::uint16_t port_ = 0;
 };
 
-TEST_F(Serve, ConcurrentClientsOverThreeCardsReceiveTheReferencesBytes) {
+TEST_F(Serve, ConcurrentClientsOverThreeCardsReceiveOutputsEqualToTheReference) {
   start();
   ASSERT_EQ(cards().size(), 3U);
   EXPECT_NE(server_->err().find("is up on 3 card(s)"), std::string::npos) << server_->err();

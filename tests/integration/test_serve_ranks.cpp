@@ -99,7 +99,7 @@ json::array cards_of(std::uint16_t port) {
   return json::parse(answer->body).at("models").at(0).at("cards").as_array();
 }
 
-TEST_F(ServeRanks, ReplicasOnThreeHostsAnswerWithTheReferencesBytes) {
+TEST_F(ServeRanks, OutputsOfReplicasOnThreeHostsEqualTheReference) {
   RanksJob job(serving(replicas()));
   ASSERT_TRUE(job.wait_until_ready()) << job.mpirun().err();
   EXPECT_EQ(job.cards().size(), 3U);
@@ -121,7 +121,7 @@ TEST_F(ServeRanks, ReplicasOnThreeHostsAnswerWithTheReferencesBytes) {
   })) << json::serialize(cards_of(job.port()));
 }
 
-TEST_F(ServeRanks, AChainOverThreeHostsAnswersWithTheReferencesBytes) {
+TEST_F(ServeRanks, OutputsOfAChainOverThreeHostsEqualTheReference) {
   const std::string deployment = compile({"--partitions", "3"});
   const json::value inspected =
       json::parse(run_program({millrace_binary(), "inspect", deployment, "--json"}).out);

@@ -69,7 +69,7 @@ class ServeUdp : public testing::Test {
   std::string url_;
 };
 
-TEST_F(ServeUdp, ConcurrentClientsReceiveTheReferencesBytesAndAreCounted) {
+TEST_F(ServeUdp, ConcurrentClientsReceiveOutputsEqualToTheReferenceAndAreCounted) {
   start();
   std::atomic<int> right{0};
   std::vector<std::jthread> clients;

@@ -74,7 +74,7 @@ class Topologies : public testing::TestWithParam<Topology> {
   TemporaryDirectory directory_{"millrace-topologies"};
 };
 
-TEST_P(Topologies, ServesTheReferencesBytesAndKeepsTheSignalOfEveryLink) {
+TEST_P(Topologies, OutputsEqualTheReferenceAndAWrongByteOnAnyLinkChangesThem) {
   const Topology& topology = GetParam();
   const SmallNet net = topology.net();
   const fs::path onnx = directory_.path() / (net.name + ".onnx"),

@@ -86,7 +86,8 @@ bool is_sound(const millrace_block* block) {
 /// Offers one candidate for each number of lanes that divides the number of elements. The formulas for LUTs and flip-flops
 /// give exactly what Yosys 0.23 counts in the module for UltraScale+, for 4 and 8 bits and 1, 2, 4, 8 and 16 lanes.
 int compile(const millrace_block* block, const millrace_answer* answer) {
-  if (!is_sound(block)) return fail(answer, "it computes two tensors of one type of at most 8 bits");
+  if (!is_sound(block))
+    return fail(answer, "its two inputs and two outputs must have one integer type of at most 8 bits");
   const std::uint64_t elements = block->inputs[0].elements;
   const std::int64_t bits = block->inputs[0].bits;
   for (std::uint32_t lanes = 1; lanes <= std::min<std::uint64_t>(elements, kMostLanes); ++lanes) {
@@ -185,7 +186,8 @@ void exchange(const void* const* inputs, void* const* outputs, std::uint64_t ele
 /// Computes a frame on an emulated card. Elements of at most 8 bits have one byte each.
 int run(const millrace_block* block, const void* const* inputs, void* const* outputs,
         const millrace_answer* answer) {
-  if (!is_sound(block)) return fail(answer, "it computes two tensors of one type of at most 8 bits");
+  if (!is_sound(block))
+    return fail(answer, "its two inputs and two outputs must have one integer type of at most 8 bits");
   if (block->inputs[0].kind == MILLRACE_SIGNED)
     exchange<std::int8_t>(inputs, outputs, block->inputs[0].elements);
   else

@@ -158,7 +158,7 @@ TEST(ImportBounds, RefusesOutputsThatDependOnNoInput) {
       << refusal("Erf", {"c", "x"});
 }
 
-TEST(ImportBounds, RefusesTensorsThatDoubleTooOften) {
+TEST(ImportBounds, RefusesTensorsThatGrowTooLargeByRepeatedConcatenation) {
   OnnxModel m;
   m.input("x", {1, 64});
   std::string last = m.pair("x", 0.5F, 0, "in");

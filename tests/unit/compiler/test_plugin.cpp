@@ -251,7 +251,7 @@ TEST_F(GeneratorPlugin, MissingAndUnexpectedFilesAreRefused) {
   expect(R"({"fc_plugin.sv":7})", "not a text");
 }
 
-TEST_F(GeneratorPlugin, SeveralPluginsOfferInTheOrderOfTheOption) {
+TEST_F(GeneratorPlugin, CandidatesOfSeveralPluginsFollowTheOrderOfTheOption) {
   const auto file = [&](const std::string& name, const std::string& answered) {
     const fs::path path = directory_.path() / name;
     std::ofstream(path) << "#!/bin/sh\ncat > /dev/null; echo '" << answered << "'\n";

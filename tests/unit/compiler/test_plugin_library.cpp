@@ -183,7 +183,7 @@ TEST_F(PluginLibrary, UnknownOperatorIsRefusedIfNoPluginTakesIt) {
       << scales.error().message();
 }
 
-TEST_F(PluginLibrary, EarlierPluginTakesTheNode) {
+TEST_F(PluginLibrary, FirstOfTwoPluginsTakesTheNode) {
   const fs::path copy = directory_.path() / "copy.so";
   fs::copy_file(kExample, copy);
   std::ofstream(copy, std::ios::app | std::ios::binary) << "another digest";
@@ -196,7 +196,7 @@ TEST_F(PluginLibrary, EarlierPluginTakesTheNode) {
     }
 }
 
-TEST_F(PluginLibrary, ReferenceAndFastComputeWithTheModelOfTheLibrary) {
+TEST_F(PluginLibrary, ReferenceAndFastExecutorComputeWithTheModelOfTheLibrary) {
   auto graph = imported(exchange_model(), opened({kExample}));
   ASSERT_TRUE(graph.ok());
   auto whole = lowered(std::move(*graph));
@@ -306,12 +306,12 @@ TEST_F(PluginLibrary, LibraryThatMisbehavesIsReportedWithPluginAndNode) {
   expect_fault("resources", {"resources.lut: -5 is outside 0.."});
 }
 
-TEST_F(PluginLibrary, OutputOfTheLibraryDoesNotDisturbItsAnswer) {
+TEST_F(PluginLibrary, TextThatTheLibraryPrintsDoesNotDisturbItsAnswer) {
   const Variable set("MILLRACE_FAULT", "print");
   EXPECT_TRUE(imported(relu_model(), opened({kFaulty})).ok());
 }
 
-TEST_F(PluginLibrary, FailureOfAModelNamesPluginAndBlockAndEndsWithItsFrame) {
+TEST_F(PluginLibrary, ErrorOfAFailedModelNamesPluginAndBlockAndTheNextFrameSucceeds) {
   install(kFaulty);
   auto graph = imported(relu_model(), opened({kFaulty}));
   ASSERT_TRUE(graph.ok()) << graph.error().message();

@@ -102,7 +102,7 @@ TEST_F(HandOverTest, FrameSubmittedWhileHeldFramesFailDoesNotFail) {
   EXPECT_EQ(old_cards_->taken, std::vector{&late.frame});
 }
 
-TEST_F(HandOverTest, FullSuccessorAcceptsHeldFramesAndRefusesNewFrames) {
+TEST_F(HandOverTest, SuccessorWithAFullQueueAcceptsHeldFramesAndRefusesNewFrames) {
   TestFrame waits(1, 1, 0), fresh(1, 1, 0);
   ASSERT_TRUE(next_.submit(waits.frame).ok());
   const std::uint64_t before = allocations_of_this_thread();

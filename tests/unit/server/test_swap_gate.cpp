@@ -170,7 +170,7 @@ TEST_F(SwapGateTest, OneClientCannotFillTheQueueOfHeldFrames) {
   EXPECT_EQ(order, (std::vector<std::uint64_t>{7, 8, 7, 8}));
 }
 
-TEST_F(SwapGateTest, FrameWaitingForAFullNextVersionExpiresAndCanBeCancelled) {
+TEST_F(SwapGateTest, FrameThatWaitsForAFullQueueOfTheNextVersionExpiresAndCanBeCancelled) {
   const auto one = make("1", test::small_model(), 64), two = make("2", test::small_model(), 1);
   two.pipeline->lets_wait = true;
   two.pipeline->hold();  // its queue has room for 4 frames
