@@ -20,7 +20,7 @@ namespace millrace {
 class Cache {
  public:
   /// Opens $MILLRACE_CACHE, else $XDG_CACHE_HOME/millrace, else ~/.cache/millrace, and creates the folder if it is
-  /// missing. Returns kEnvironment for "/" and for a folder that cannot be created and written, that another user could
+  /// missing. Returns kEnvironment for "/" and for a folder that cannot be created or written, that another user could
   /// change (programs in the cache are run), or that holds files other than a cache's.
   static Result<Cache> open();
   static Result<Cache> open(const std::filesystem::path& root);

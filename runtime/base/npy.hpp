@@ -27,7 +27,7 @@ struct NpyArray {
 /// Reads a .npy file. Returns kInvalidInput for Fortran order, big-endian and structured types, a header that does not
 /// match the file's length, and files over 4 GiB. The message names the file and the field.
 Result<NpyArray> read_npy(const std::filesystem::path& path);
-/// Reads the bytes of a .npy file. `name` stands in messages where read_npy() has the path.
+/// Reads the bytes of a .npy file. Error messages contain `name` where those of read_npy() contain the path.
 Result<NpyArray> parse_npy(std::span<const std::byte> bytes, const std::filesystem::path& name);
 Status write_npy(const std::filesystem::path& path, const NpyArray& array);
 

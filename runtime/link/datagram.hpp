@@ -9,7 +9,7 @@ namespace millrace::runtime::link {
 
 inline constexpr std::uint8_t kWireVersion = 1;
 inline constexpr std::size_t kHeaderBytes = 64;
-/// The longest payload: what fits into a UDP datagram over IPv4 after the header.
+/// The longest payload that fits into a UDP datagram over IPv4 after this protocol's header.
 inline constexpr std::uint32_t kMostPayloadBytes = 65'507 - kHeaderBytes;
 /// The most packets that a channel may have on their way, so that numbers can be compared modulo 2^32.
 inline constexpr std::uint32_t kMostCredits = 1U << 16U;

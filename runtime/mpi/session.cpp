@@ -179,7 +179,7 @@ void Session::stop() {
 Session::~Session() {
   stop();
   // MPI_Finalize waits for all ranks, so it must not be called after a failure. If a process ends without it, the
-  // launcher ends the job; and without a launcher that does so, the other ranks miss this one's heartbeats.
+  // launcher ends the job; if no launcher does, the other ranks notice that this rank sends no heartbeats any more.
   if (!left_.load() || lost_rank() >= 0) return;
   finish_sends();
   MPI_Finalize();

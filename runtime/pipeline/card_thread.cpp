@@ -66,8 +66,8 @@ void Engine::card_loop(std::uint32_t position) {
 }
 
 // Handles results in frame order. `epoch` is the card's epoch, a number that each flush raises, at the start of the
-// session (the time between two recoveries). If it rises meanwhile, runs started here belong to the old epoch and are
-// flushed too.
+// session (the time between two recoveries). If the epoch rises meanwhile, runs started here belong to the old epoch
+// and are flushed too.
 void Engine::serve_results(std::uint32_t position, std::uint64_t first, std::uint32_t epoch) {
   const auto serve = [&](std::uint64_t sequence) {
     for (const std::uint32_t index : fleet_.egresses_of(position))

@@ -133,7 +133,7 @@ class Observer {
   /// hanging card has CardStatus::answers = false. Any thread may call it.
   Figures read(std::chrono::milliseconds bound);
 
-  /// Ends the observer's thread after the current card. Does not wait. Any thread may call it.
+  /// Ends the observer's thread as soon as the thread has read the current card. Does not wait. Any thread may call it.
   void begin_stop();
   /// Calls begin_stop() and waits until the thread has ended. If a card hangs, this takes as long as the driver waits.
   void stop();

@@ -213,8 +213,8 @@ void Engine::flush() {
   const std::uint32_t epoch = epoch_.load() + 1;
   epoch_.store(epoch);
   at_all_cards([&](std::uint32_t position) {
-    // A card that reported a fault still works, so write the new epoch, which discards all frames, to it too, but do
-    // not require an answer.
+    // A card that reported a fault still works. So write the new epoch, which discards all frames, to this card as
+    // well, but do not require an answer from it.
     const bool was_lost = card_threads_[position].lost.load();
     const Status written = fleet_.write_epoch(position, epoch);
     if (!written.ok() && !was_lost) report_loss(position, written.error().message());

@@ -274,7 +274,7 @@ class ChannelChecker {
     if (in_memory != (channel.packet_bytes == 0) || in_memory != (channel.credits == 0))
       return bad_deployment(where, in_memory ? "packet_bytes and credits must be 0 for HOST and MPI"
                                              : "packet_bytes and credits must be above 0");
-    // The limits are those of the wire format (runtime/link/README.md).
+    // The limits below are those of the format of link datagrams (runtime/link/README.md).
     constexpr std::uint32_t kMostUdpPayload = 65'443, kMostUdpCredits = 65'536;
     if (channel.transport == Transport::kUdp &&
         (channel.packet_bytes > kMostUdpPayload || channel.credits > kMostUdpCredits))

@@ -42,7 +42,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Exchanges messages with the other rank and returns the time of one.
+/// Exchanges messages with the other rank and returns the time that one message takes.
 class Exchange {
  public:
   Exchange(mpi::Session& session, std::size_t bytes, int index)
@@ -71,12 +71,12 @@ class Exchange {
 
   double polled() {
     const auto begin = start();
-    // Rank 1 answers every message. It is done when it has received as many as rank 0 sends.
+    // Rank 1 answers every message. It ends after it has received as many messages as rank 0 sends.
     for (int received = 0; received < kMessages;) received += receiver_.poll() ? 1 : 0;
     return half_round_trip_us(Clock::now() - begin);
   }
 
-  /// Measures with rank 1 answering on its progress thread; rank 1 does not call this function.
+  /// Measures while rank 1 answers on its progress thread. Only rank 0 calls this function.
   double with_session() {
     const auto begin = start();
     while (!done_.load()) std::this_thread::sleep_for(std::chrono::microseconds(200));

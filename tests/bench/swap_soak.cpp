@@ -258,7 +258,8 @@ json::object milliseconds(std::vector<double> values) {
       {"p50", percentile(values, 0.5)}, {"p99", percentile(values, 0.99)}, {"max", percentile(values, 1)}};
 }
 
-/// Adds to the report the latencies of all requests, and again those of only the requests due during a swap.
+/// Adds two latency distributions to the report: that of all requests, and that of the requests that were due during a
+/// swap.
 void tell_latencies(json::object& report, const std::vector<Sample>& samples,
                     const std::vector<Swap>& swaps) {
   std::vector<double> all, during, times;

@@ -21,7 +21,7 @@ void require(bool holds, const std::string& message) {
   std::abort();
 }
 
-/// Checks that an error is a refusal with a message of a bearable length, and no internal error.
+/// Checks that an error is a refusal, not an internal error, and that its message is not too long.
 void check(const Error& error) {
   constexpr std::size_t kLongest = 20'000;
   require(error.code() != ErrorCode::kInternal, "internal error: " + error.message());

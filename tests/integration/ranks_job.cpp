@@ -81,7 +81,7 @@ RanksJob::RanksJob(const std::vector<std::string>& more) {
 }
 
 RanksJob::~RanksJob() {
-  // mpirun ends all ranks at SIGTERM; if it were killed by SIGKILL, they would stay.
+  // At SIGTERM, mpirun ends all ranks. If mpirun were killed by SIGKILL, the ranks would keep running.
   if (program_->running()) program_->stop(SIGTERM, 30s);
 }
 

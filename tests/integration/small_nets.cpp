@@ -21,8 +21,8 @@ std::vector<std::int64_t> random_values(std::int64_t count, std::int64_t range, 
   return values;
 }
 
-/// Returns an output scale that is large enough for a sum of `products` products of inputs of up to about 127
-/// steps of `input`, and of weights of up to 127 steps of `weight`.
+/// Returns an output scale that is large enough for a sum of `products` products. Each product multiplies an input (up
+/// to about 127 steps of the scale `input`) by a weight (up to 127 steps of the scale `weight`).
 float scale_of_sums(float input, float weight, std::int64_t products) {
   return input * weight * 73.F * std::sqrt(static_cast<float>(products)) * 1.7F;
 }

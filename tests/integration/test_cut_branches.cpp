@@ -142,7 +142,7 @@ TEST_F(CutBranches, EachInnerCardRelaysASkipConnectionFromFirstToLastCard) {
 
 TEST_F(CutBranches, CardThatReadsATensorAlsoRelaysTheTensorToTheNextCard) {
   const auto whole = branch_program();
-  // The blocks conv1 and, one card later, conv3 read the output of conv0.
+  // The block conv1 reads the output of conv0, and so does conv3 on the card after that of conv1.
   cut(whole, emulated_row(), {"conv0", "conv1", "conv3"});
   EXPECT_EQ(relays(), 1U);
   expect_bytes_of(whole, 3, 3);

@@ -41,7 +41,7 @@ const Topology kTopologies[] = {
     {"Chain", 3, Cables{{0, 1}, {1, 2}}, dense_row, {"--partitions", "3"}, 2},
     // The skip connection uses the cable that closes the ring.
     {"Ring", 4, Cables{{0, 1}, {1, 2}, {2, 3}, {3, 0}}, residual_net, {"--partitions", "4"}, 0},
-    // There is no cable for the skip connection, so the cards between relay its tensor.
+    // There is no cable for the skip connection, so the cards in between forward its tensor.
     {"ForkAndJoinOverAChain", 3, Cables{{0, 1}, {1, 2}}, residual_net, {"--partitions", "3"}, 0},
     // Both branches have a cable of their own.
     {"ForkAndJoinOverATriangle", 3, Cables{{0, 1}, {1, 2}, {0, 2}}, residual_net, {"--partitions", "3"}, 0},

@@ -129,7 +129,8 @@ std::string deployment(const Launch& launch) {
 }
 
 std::string mpi_job(const Launch& launch) {
-  // The operator's host file has one slot on each worker, in order, so rank i runs on worker i.
+  // The host file that the MPI operator writes lists the workers in order, with one slot each, so rank i runs on worker
+  // i.
   std::vector<std::string> words = mpirun_words(launch);
   words.push_back("--allow-run-as-root");
   for (const auto& host : launch.hosts) {

@@ -42,7 +42,7 @@ Result<models::Compiler> compiler_for(const fs::path& cluster_file) {
   MILLRACE_ASSIGN(const std::string cluster_digest, digest_of(cluster_file));
   identity += "\n" + cluster_digest;
   for (const auto& [name, device] : cluster.devices) {
-    // load_cluster() read the device file at this path.
+    // This is the path from which load_cluster() has read the device file.
     MILLRACE_ASSIGN(const std::string digest,
                     digest_of(cluster_file.parent_path() / ".." / "devices" / (name + ".yaml")));
     identity += "\n" + digest;

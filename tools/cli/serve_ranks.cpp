@@ -33,7 +33,7 @@ std::string machine_name() {
   return ::gethostname(name, sizeof name - 1) == 0 ? std::string(name) : std::string();
 }
 
-/// Returns the name of this process's host in the cluster. The machine's name may have a domain behind it.
+/// Returns the name of this process's host in the cluster. A domain may follow the machine's name.
 std::string own_host(const Settings& settings, const plan::Cluster& cluster) {
   if (!settings.host_name.empty()) return settings.host_name;
   const std::string name = machine_name();

@@ -267,7 +267,7 @@ std::string quoted_names(const std::vector<InputDescription>& inputs) {
   return names;
 }
 
-/// Refuses NAME=FILE if the model has no input NAME and there is no file of the whole name.
+/// Refuses the argument NAME=FILE if the model has no input called NAME and no file is called "NAME=FILE".
 Status check_input_name(const std::string& given, const std::vector<InputDescription>& inputs) {
   const std::size_t equals = given.find('=');
   std::error_code ignored;

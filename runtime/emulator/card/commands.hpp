@@ -10,7 +10,7 @@
 
 namespace millrace::runtime::emulator {
 
-/// The packet states that the card sets (ert_cmd_state).
+/// Those states of a packet (ert_cmd_state) that the card sets.
 enum class PacketState : std::uint32_t { kCompleted = 4, kError = 5, kAbort = 6 };
 
 struct Command {

@@ -15,8 +15,8 @@ namespace millrace::runtime::emulator {
 
 namespace {
 
-// How often an idle thread reads the memory that host and cards share (the "fabric"): the host changes faults there,
-// and a restarted neighbour its port.
+// How often an idle thread reads the memory that host and cards share (the "fabric"): the host writes changed faults
+// there, and a restarted neighbour writes its new port.
 constexpr std::chrono::milliseconds kFabricPeriod{50};
 
 }  // namespace

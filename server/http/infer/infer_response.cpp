@@ -51,7 +51,8 @@ void append_binary(Response& response, std::span<const std::byte> bytes) {
 
 Status append_classes(Response& response, const std::vector<std::string>& classes, bool binary,
                       std::vector<std::vector<std::byte>>& scratch) {
-  // The shape has no batch axis, because Triton adds one only for models with max_batch_size > 0, and ours have 0.
+  // The shape has no batch axis, because Triton adds a batch axis only for models with max_batch_size > 0, and
+  // Millrace's models have max_batch_size 0.
   append_shape(response.body, {static_cast<std::int64_t>(classes.size())});
   if (binary) {
     append_binary(response, scratch.emplace_back(as_bytes_tensor(classes)));

@@ -1,5 +1,5 @@
-// A plugin that does what the environment variable MILLRACE_FAULT says. Without that variable, it takes each node of type
-// Relu together with the DequantizeLinear before it and the QuantizeLinear behind it.
+// A plugin that does what the environment variable MILLRACE_FAULT says. Without that variable, it takes each node of
+// type Relu together with the DequantizeLinear before it and the QuantizeLinear after it.
 #include <unistd.h>
 
 #include <cstdint>

@@ -34,7 +34,7 @@ const NodeCoverage& node(const Coverage& coverage, const std::string& name) {
   return kNone;
 }
 
-/// Adds a fully connected layer of 4 by 4 with a quantiser behind it. Returns the name of its dequantised result.
+/// Adds a fully connected layer of 4 by 4, followed by a quantiser. Returns the name of its dequantised result.
 std::string layer(OnnxModel& m, const std::string& x, const std::string& name) {
   const std::string w = m.weights(name + "_w", {4, 4}, std::vector<std::int64_t>(16, 3), {0.5F});
   return m.pair(m.node("MatMul", {x, w}, name), 0.25F, 0, name + "_q");

@@ -209,7 +209,7 @@ TEST(ImportBounds, MemoryForAChainOfMovesGrowsLinearly) {
   for (const auto& node : lowered->nodes) ASSERT_LT(node.name.size(), 200U);
   const auto program = compiler::passes::build_program(std::move(*lowered));
   ASSERT_TRUE(program.ok()) << program.error().message();
-  // If each move had the names of all moves before it, the names would take more than 500 MiB.
+  // If each transposition had the names of all transpositions before it, the names would take more than 500 MiB.
   EXPECT_LT(peak_memory() - before, std::size_t{200} << 20U);
 }
 

@@ -128,7 +128,7 @@ TEST(Partition, RefusesMorePartitionsThanLayersOrCards) {
   expect(refusal(host, ErrorCode::kInvalidInput), "nothing that a card computes");
 }
 
-/// Returns a chain() with a further tensor from the first to the last layer.
+/// Returns a chain() with an additional tensor from the first to the last layer.
 Problem with_skip(std::uint32_t layers, std::uint32_t cards) {
   Problem problem = chain(std::vector<std::uint64_t>(layers, 5), cards);
   problem.tensors.push_back({"skip", 40});

@@ -48,7 +48,7 @@ TEST(Queueing, WaitingTimesAreThoseOfAnMD1Queue) {
     EXPECT_NEAR(seen.mean, service + mean_wait(load, service), 0.02 * seen.mean) << load;
     EXPECT_NEAR(seen.frames_per_second, load / service, 0.01 * load / service);
     EXPECT_NEAR(seen.stations[0].busy, load, 0.01);
-    // A percentile below the probability of an empty queue has no waiting time.
+    // If a percentile is below the probability that the queue is empty, its waiting time is 0.
     if (load > 0.5) {
       EXPECT_NEAR(waits_at_most(seen.p50 / service - 1, load), 0.5, 0.01) << load;
     }

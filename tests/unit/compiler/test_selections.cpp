@@ -1,5 +1,5 @@
-// Tests operators that select, repeat or reorder elements, against ONNX's definition (interpret.cpp). Each operator is
-// behind one convolution and before another, so that the dataflow's order of elements matters.
+// Tests operators that select, repeat or reorder elements, against ONNX's definition (interpret.cpp). Each operator
+// stands between two convolutions, so that the dataflow's order of elements matters.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 using kernels::Program;
 
-/// Adds a convolution of kernel 1 and a quantiser behind it. `name` is the dequantised result.
+/// Adds a convolution with a 1x1 kernel, followed by a quantiser. `name` is the dequantised result.
 void layer(OnnxModel& m, const std::string& from, std::int64_t out, std::int64_t in,
            const std::string& name) {
   m.weights(name + "_w", {out, in, 1, 1},

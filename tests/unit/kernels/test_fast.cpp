@@ -43,7 +43,7 @@ struct Frame {
   std::vector<std::byte*> outputs;
 };
 
-/// A test for each SIMD level. If this CPU lacks the level, the test is skipped and so reported.
+/// A test for each SIMD level. If this CPU lacks the level, the test is reported as skipped.
 class FastLevel : public testing::TestWithParam<SimdLevel> {};
 
 TEST_P(FastLevel, EverySimdLevelEqualsTheReferenceOnRandomPrograms) {

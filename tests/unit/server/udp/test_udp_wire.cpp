@@ -307,8 +307,8 @@ TEST(UdpMessages, ErrMessageIsTruncatedToTheDatagram) {
 }
 
 TEST(UdpKeys, TagsMatchRfc4231) {
-  // This is test case 3 of RFC 4231: the key is 20 times 0xaa, the data are 50 times 0xdd. Here, header and payload
-  // share the data.
+  // This is test case 3 of RFC 4231: the key is 20 times 0xaa, the data are 50 times 0xdd. Here, the first 40 bytes of
+  // the data stand for the header, and the other 10 for the payload.
   KeyRing ring;
   ASSERT_TRUE(ring.add(5, Bytes(20, std::byte{0xaa})).ok());
   const Bytes data(50, std::byte{0xdd});
