@@ -27,7 +27,8 @@ class Cache {
 
   const std::filesystem::path& root() const { return root_; }
 
-  /// Returns the directory of an entry whose checksums match, or nothing. `kind` and `key` are names (text.hpp).
+  /// Returns the directory of an entry whose checksums match, or nothing. `kind` and `key` must be valid names
+  /// (text.hpp).
   std::optional<std::filesystem::path> find(const std::string& kind, const std::string& key) const;
 
   /// Writes the entry's files to the empty directory `entry`. `scratch`, for temporary files, is removed afterwards.

@@ -156,7 +156,7 @@ struct UdpAddress {
   Word port;        // port of the open socket; 0: none yet
 };
 
-/// Faults of a UDP cable in one direction. The host writes all words, and makes `version` odd meanwhile.
+/// Faults of a UDP cable in one direction. The host writes all words. While it does so, `version` is odd.
 struct CableFaults {
   Word version;
   Word outage;                                    // 1: nothing arrives

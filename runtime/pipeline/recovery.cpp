@@ -333,7 +333,8 @@ bool Engine::resume() {
   return true;
 }
 
-// Waits until the two ends of each link have met. Frames that were let in earlier would wait for the link.
+// Waits until the two ends of each UDP link have exchanged greetings. Frames that entered the pipeline earlier would
+// have to wait for the links.
 bool Engine::await_links() {
   const Clock::time_point until = Clock::now() + kLinkBound;
   for (;;) {

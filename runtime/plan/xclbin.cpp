@@ -121,7 +121,8 @@ Result<XclbinView> parse_xclbin(std::span<const std::byte> bytes) {
 }
 
 Result<std::uint64_t> memory_bytes(const XclbinView& view) {
-  // mem_topology and mem_data of xclbin.h: a count, then one entry of 40 bytes for each bank from offset 8.
+  // The layout of mem_topology and mem_data (xclbin.h): a count and, from offset 8 on, one entry of 40 bytes for each
+  // bank.
   constexpr std::size_t kRows = 8, kRowBytes = 40, kUsed = 1, kSize = 8;
   // The types of entries that are not memory: streams, remapped host memory, and processor kernels.
   constexpr std::array<std::uint8_t, 4> kNoMemory = {3, 4, 9, 11};

@@ -34,8 +34,8 @@ Words split(const std::string& text) {
   return {std::istream_iterator<std::string>(words), std::istream_iterator<std::string>()};
 }
 
-/// Options for a quick build: higher optimisation levels take minutes on wide designs and gain little.
-/// -fno-gnu-unique, because simulations must not share static variables.
+/// Options for a quick build: higher optimisation levels take minutes on wide designs and gain little. -fno-gnu-unique
+/// is needed because simulations must not share static variables.
 const Words& compiler_options() {
   static const Words options = split(
       "-std=c++20 -O1 -fPIC -fvisibility=hidden -fno-gnu-unique -w -DVM_COVERAGE=0 -DVM_SC=0 -DVM_TRACE=0 "

@@ -49,7 +49,8 @@ struct BuiltPartition {
 Result<std::vector<BuiltPartition>> build_simulations(const plan::LoadedDeployment& deployment,
                                                       const BuildOptions& options);
 
-/// Writes the list of an image's partitions and their simulations. `content_digest` is a name (base/text.hpp).
+/// Writes the list of an image's partitions and their simulations. `content_digest` must be a valid name
+/// (base/text.hpp).
 Status list_simulations(const Cache& cache, const std::string& content_digest,
                         const std::vector<BuiltPartition>& partitions);
 

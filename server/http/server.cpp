@@ -140,7 +140,8 @@ class BeastServer final : public Server {
     net::post(accepting(), [this] {
       for (auto& listener : listeners_)
         if (listener->passed()) listener->close();
-      // Post a second handler, so that connections whose accept has completed already are admitted before it runs.
+      // Post a second handler. It runs after the handlers of those accepts that have completed already, so their
+      // connections are still admitted.
       net::post(accepting(), [this] { accepting_passed_ = false; });
     });
   }

@@ -120,7 +120,7 @@ void Repository::sample(metrics::Samples& samples) const {
                 static_cast<double>(unavailable));
 }
 
-/// Lists the models below the root. A deployment of serve_deployment() hides a model of the same name.
+/// Lists the models below the root. A deployment that serve_deployment() serves hides a model of the same name.
 Result<Directory> Repository::list() const {
   Directory all;
   if (!options_.root.empty()) {

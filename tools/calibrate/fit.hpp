@@ -12,7 +12,8 @@
 
 namespace millrace::tools::calibrate {
 
-/// Errors are relative to the measured count, but at least to this number: two more LUTs do not matter.
+/// Errors are relative to the measured count or, if the count is smaller than this number, to this number: a difference
+/// of two LUTs in a tiny module does not matter.
 inline constexpr double kLeastCount = 100;
 
 /// A measurement that differs from a figure which cost() should predict exactly.
@@ -26,9 +27,9 @@ struct Fitted {
   std::vector<Inexact> inexact;
 };
 
-/// Fits a catalogue; deterministic. The coefficients of tables are fitted first. Then only the term for deep tables is
-/// fitted. To estimate the errors on unseen instances, every tenth measurement is in turn left out and predicted from
-/// a fit to the others. Returns kInvalidInput if a measurement has no features.
+/// Fits a catalogue. Equal measurements always give the same catalogue. The coefficients of tables are fitted first.
+/// Then only the term for deep tables is fitted. To estimate the errors on unseen instances, every tenth measurement is
+/// in turn left out and predicted from a fit to the others. Returns kInvalidInput if a measurement has no features.
 Result<Fitted> fit(const Measurements& measurements);
 
 /// Returns the catalogue as the text of a file that parse_catalog() can read.

@@ -25,7 +25,8 @@ using std::chrono::milliseconds;
 
 namespace {
 
-// A launcher that stops a job kills the ranks some time after the stop signal: Open MPI by default after one second.
+// A launcher that stops a job sends a stop signal to the ranks, and kills them some time later. By default, Open MPI
+// kills them after one second.
 constexpr milliseconds kProbe{400};
 
 std::string machine_name() {

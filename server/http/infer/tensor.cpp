@@ -14,8 +14,8 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "tensors travel little-endian");
 
-/// A value whose C++ type is the type of the elements; std::visit uses only the type. monostate for FP16, BF16 and
-/// BYTES, which have no C++ type.
+/// A value whose C++ type is the type of the elements; std::visit uses only the type. The value is monostate for FP16,
+/// BF16 and BYTES, which have no C++ type.
 using Element = std::variant<std::monostate, bool, std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t,
                              std::int8_t, std::int16_t, std::int32_t, std::int64_t, float, double>;
 

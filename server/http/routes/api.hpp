@@ -105,8 +105,8 @@ struct ApiOptions {
   const auth::Guard* guard = nullptr;                 // null: nobody needs a token
   std::vector<std::string> cors_origins = {};         // origins whose pages may read answers; "*": all
   models::Repository* repository = nullptr;           // null: no repository; must outlive the Api
-  /// Changes the faults of a cable between emulated cards. If empty, the cards are real and have no such faults. Any
-  /// thread may call it.
+  /// The function that changes the faults of a cable between emulated cards. If the cards are real, they have no such
+  /// faults, and the function is empty. Any thread may call it.
   std::function<Status(const std::string& cable, const runtime::plan::CableFaults&)> impair = {};
 };
 

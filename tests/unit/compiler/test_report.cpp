@@ -107,7 +107,8 @@ TEST(Report, PageWithoutTimesIsTheSameForTheSamePlan) {
 
 TEST(Report, PageDrawsTheMessagesAndTheLoadOfTheCables) {
   const std::string page = report::html(planned());
-  // LeNet-5 is cut between its fully connected layers, of 120 and 84 results. A packet on the cable has 40 bytes more.
+  // LeNet-5 is cut between its fully connected layers, of 120 and 84 results. On the cable, a packet also has 40 bytes
+  // of header and CRC.
   EXPECT_EQ(count(page,
                   "<title>part0.out0 to part1.in0: 120 bytes a frame in 1 packet, 2 credits, "
                   "240 bytes of buffer, "),

@@ -271,8 +271,8 @@ TEST(Fast, ComputesTheLowestAndHighest32BitSums) {
   }
 }
 
-// Requantises every accumulator of a wide range in each width of arithmetic that rounds half to even. The products with
-// weights of 1 make each accumulator equal to an input element.
+// Requantises every accumulator in a wide range, rounding half to even. The cases below need arithmetic of different
+// widths. The products with weights of 1 make each accumulator equal to an input element.
 TEST(Fast, RoundsHalfToEvenAtEveryWidthOfArithmetic) {
   struct Case {
     const char* what;
