@@ -37,7 +37,7 @@ class CableEnd {
   /// Returns when next_datagram() must be called again if nothing else happens.
   Time next_time() const;
 
-  /// Returns the datagrams that were dropped before they reached a channel.
+  /// Returns how many datagrams were dropped before they reached a channel.
   const Drops& drops() const { return drops_; }
 
  private:

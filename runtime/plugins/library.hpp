@@ -16,7 +16,7 @@ namespace millrace::runtime::plugins {
 /// The largest library that is loaded.
 inline constexpr std::uint64_t kMostLibraryBytes = std::uint64_t{256} << 20U;
 
-/// Whether the file begins like a shared library: an ELF file that is no program. False if it cannot be read.
+/// Whether the file begins like a shared library: an ELF file that is no executable. False if it cannot be read.
 bool is_library(const std::filesystem::path& file);
 
 /// A loaded plugin. It is never unloaded, because its code may have started threads or registered callbacks. Any thread

@@ -1,6 +1,6 @@
-// Tests programs whose branches, skip connections and layers are cut between several cards. A tensor for a
-// distant card uses a cable of its own or, if there is none, passes through the cards between. The emulated
-// cards' outputs must equal, byte for byte, the reference's outputs of the uncut program.
+// Tests programs whose branches, skip connections and layers are cut between several cards. A tensor for a distant card
+// uses a cable of its own or, if there is none, passes through the cards in between. The emulated cards' outputs must
+// equal, byte for byte, the reference's outputs of the uncut program.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Tests the processes of emulated cards: started by a program that uses only XRT, after that program's sudden
-// end, and with missing settings.
+// Tests the processes of emulated cards: when a program that uses only XRT starts them, after that program has ended
+// suddenly, and if settings are missing.
 #include <gtest/gtest.h>
 #include <signal.h>
 

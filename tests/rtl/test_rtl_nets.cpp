@@ -169,8 +169,8 @@ TEST_F(RtlNets, ReadmeHasTheSimulatedFigures) {
   EXPECT_EQ(variants, (std::set<std::string>{"form", "loaded", "mixed", "regions", "streamed"}));
 }
 
-/// The nets of tools/rtl-nets that have other forms: residual branches, depthwise layers, QONNX, weights of one, two and
-/// four bits, and weights of uint8.
+/// The nets of tools/rtl-nets that were chosen for their form: residual branches, depthwise layers, QONNX, weights of
+/// one, two and four bits, and weights of uint8.
 TEST_F(RtlNets, ResidualDepthwiseAndNarrowWeightNetsWereSimulated) {
   std::set<std::string> nets;
   for (const json::value& row : rows())

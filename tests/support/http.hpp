@@ -62,7 +62,7 @@ class HttpConnection {
 std::string get(std::string_view target, std::string_view headers = {});
 std::string post(std::string_view target, std::string_view body, std::string_view headers = {});
 
-/// Returns the bytes that represent the values in a request.
+/// Returns the values in the binary form that a request contains.
 template <class T>
 std::string bytes_of_values(std::initializer_list<T> values) {
   std::string out;

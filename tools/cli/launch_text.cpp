@@ -72,7 +72,7 @@ std::string job_name(const Launch& launch) {
   return out;
 }
 
-/// Returns a string for YAML, which contains JSON.
+/// Returns a string quoted for YAML. It is quoted as in JSON, because all JSON is valid YAML.
 std::string yaml(const std::string& text) {
   return json::serialize(json::value(text));
 }

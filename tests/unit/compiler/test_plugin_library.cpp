@@ -1,4 +1,4 @@
-// Tests plugins that are shared libraries: which nodes they take, what a library that misbehaves leads to, and the models
+// Tests plugins that are shared libraries: which nodes they take, what happens if a library misbehaves, and the models
 // with which emulated cards compute.
 #include <gtest/gtest.h>
 
