@@ -286,7 +286,8 @@ Cluster cabled(Cluster cluster, const explore::Problem& problem) {
   return cluster;
 }
 
-/// Returns the error with the remark that `cards` cards would suffice if cables joined them (as cabled() does).
+/// Adds to the error of a search that `cards` cards would suffice if cables joined them. (cabled() adds such cables to a
+/// cluster.)
 Error for_want_of_cables(const Cluster& cluster, std::size_t joined, std::size_t cards, const Error& error) {
   const std::string all = std::to_string(cluster.cards.size());
   const std::string what =

@@ -26,7 +26,7 @@ class HostPorts {
  public:
   HostPorts() = default;  // all bounds are 0
 
-  /// Computes the bounds for the blocks that `problem` runs on cards.
+  /// Computes lower bounds on the cost of host ports for the blocks that `problem` assigns to cards.
   static Result<HostPorts> make(const generators::Catalog& catalog, const kernels::Program& program,
                                 const explore::Problem& problem, const runtime::plan::Cluster& cluster);
 

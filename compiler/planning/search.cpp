@@ -96,8 +96,9 @@ double excess(const Predicted& plan) {
                   targets.max_latency_seconds ? plan.latency_seconds / *targets.max_latency_seconds : 1);
 }
 
-/// Returns the error of a search without a result. `nearest` is the plan, if any, that misses the targets by least.
-/// `tightened` is the last problem. If `explain`, adds what limits the plan and which targets could be met.
+/// Returns the error of a search that found no plan. `nearest` describes the plan, if any, that misses the targets by
+/// least. `tightened` is the search problem of the last attempt. If `explain` is set, the error also
+/// says what limits that plan and which targets could be met.
 Error no_plan_holds(const std::string& nearest, const explore::Problem& asked,
                     const explore::Problem& tightened, bool explain) {
   const std::string model = "model '" + asked.model + "': ";

@@ -38,7 +38,7 @@ void make_constants_float(Graph& graph) {
   graph.nodes = std::move(kept);
 }
 
-/// Runs the standard passes up to the first one that replaces ONNX operators.
+/// Runs the standard passes that come before the first one that replaces ONNX operators.
 Result<Graph> simplify(Graph graph) {
   for (const passes::Pass& pass : passes::standard_passes()) {
     if (pass.gives != graph::Level::kImported) break;

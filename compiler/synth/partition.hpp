@@ -95,8 +95,8 @@ Result<std::vector<PartitionCost>> synthesise_partitions(const Yosys& yosys, con
 
 /// Returns a sentence for each exceeded resource whose limit is known. Makes three comparisons: the resources of the
 /// dataflow with those that the shell leaves; the resources of dataflow and shell together with those of all regions;
-/// and, if there are several regions, the instances in each region with the resources of this region. Only the first
-/// comparison counts the platform's part of the shell, which a device file states.
+/// and, if there are several regions, the instances in each region with the resources of this region. The platform's
+/// part of the shell (its size is in the device file) belongs to the shell in the first comparison only.
 std::vector<std::string> exceeded(const PartitionCost& partition);
 
 }  // namespace millrace::compiler::synth

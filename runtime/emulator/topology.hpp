@@ -53,8 +53,8 @@ std::string to_text(const Topology& topology);
 /// The error names what is wrong.
 Result<Topology> parse_topology(std::string_view text);
 
-/// Parses options such as "program_time=2500 call_timeout=200", with the same checks. Times are in milliseconds, spin
-/// is in microseconds, rtl is 0 or 1, pace is a number of at least 1.
+/// Parses options such as "program_time=2500 call_timeout=200" and refuses unknown words and values out of range. Times
+/// are in milliseconds, spin is in microseconds, rtl is 0 or 1, pace is a number of at least 1.
 Status parse_options(std::string_view text, Topology::Options& options);
 
 }  // namespace millrace::runtime::emulator

@@ -1,5 +1,5 @@
-// Swaps between two versions of a model for minutes, under half of the load that saturates the server, and checks every
-// answer. Prints one line of JSON per phase. Exit code 1 if a request failed, an answer was wrong, or a process or
+// Swaps between two versions of a model for several minutes while clients send half of the load that saturates the
+// server, and checks every answer. Prints one line of JSON per phase. Exit code 1 if a request failed, an answer was wrong, or a process or
 // descriptor was left over.
 //
 //   swap_soak [--minutes M] [--phase drain|overlap|rolling|slow]… [--between MS] [--share S]
