@@ -226,7 +226,8 @@ bool is_in_section(const std::string& name) {
 /// Returns the setting that a misspelt variable probably means (MILLRACE_UDP: --udp), or null if no name is similar.
 const Setting* setting_meant_by(const std::string& name) {
   constexpr std::size_t kLongest = 64, kTypos = 2;
-  if (name.size() > kLongest) return nullptr;
+  if (name.size() > kLongest || name == "MILLRACE_CACHE")
+    return nullptr;  // names the cache, and is near MILLRACE_PACE
   const Setting* nearest = nullptr;
   std::size_t least = kTypos + 1;
   for (const Setting& setting : settings())

@@ -296,7 +296,7 @@ void print_table(std::ostream& out, const Report& report) {
       out << "power with " << described(run) << ": " << column(*run.watts) << " W, "
           << shortest(*run.joules_per_request) << " J a request\n";
     if (run.late_sends > 0)
-      out << run.late_sends << " requests were sent more than 1 ms late; the largest delay was "
+      out << run.late_sends << " requests were sent over 1 ms late; the largest delay was "
           << column(run.send_delay_max_us) << " us\n";
   }
 }

@@ -96,7 +96,7 @@ TEST(Config, AListInTheEnvironmentReplacesTheListOfTheFile) {
 
 TEST(Config, RefusesAWrongFileAndNamesTheLine) {
   expect_refused(from_file("slots: 2\nslotz: 3\n"),
-                 "server.yaml:2: unknown key 'slotz'; known here: cluster");
+                 "server.yaml:2: unknown key 'slotz'; known here: allow_plugins, cluster");
   expect_refused(from_file("http:\n  listen: a:1\n  lisen: b\n"), "server.yaml:3: unknown key 'http.lisen'");
   expect_refused(from_file("slots: 2\nslots: 3\n"), "server.yaml:2: key 'slots' is given twice");
   expect_refused(from_file("\nslots: 0\n"), "server.yaml:2: slots: '0' is not a whole number from 1 to 1024");
