@@ -88,7 +88,8 @@ class HostPortCost : public ::testing::Test {
     explore::Solution solution;
     solution.parts = {{false, 0, 1, {0, 1}}};
     solution.card = {0};
-    const auto shell = shell_of(catalog(), {program_}, solution, 0, design(lanes, true), device(own_luts));
+    const auto shell = shell_of(catalog(), {program_}, solution, 0, design(lanes, true), device(own_luts),
+                                cluster_of(device(own_luts), 1));
     return explore::less(amounts_of(shell.value()), own_shell(device(own_luts)));
   }
 
@@ -127,7 +128,7 @@ TEST_F(HostPortCost, AnOutputToAnotherCardCostsALinkAndNoHostPort) {
   const std::vector<kernels::Program> programs = {kernels::extract(program_, {0}, "part0"),
                                                   kernels::extract(program_, {1}, "part1")};
   const auto of = [&](const runtime::plan::Device& one) {
-    return shell_of(catalog(), programs, solution, 0, design(8, false), one).value();
+    return shell_of(catalog(), programs, solution, 0, design(8, false), one, cluster_of(one, 2)).value();
   };
   auto with_figures = device(6000);
   with_figures.link = {8000, 0, 12000, 0, 16, 0};
@@ -149,7 +150,8 @@ TEST_F(HostPortCost, AnOutputWithTwoReadersOnTheHostCostsTwoPorts) {
   const auto shell = [&](std::vector<kernels::Program> programs) {
     explore::Solution one = solution;
     one.parts.resize(programs.size());
-    return shell_of(catalog(), programs, one, 0, design(8, true), device(6000)).value();
+    return shell_of(catalog(), programs, one, 0, design(8, true), device(6000), cluster_of(device(6000), 1))
+        .value();
   };
   const auto port = generators::host_port_cost(catalog(), {false, false, 8, 98, kInt8}).value();
   const auto once = shell({program_, reader}), twice = shell({program_, reader, reader});
