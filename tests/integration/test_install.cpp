@@ -201,7 +201,7 @@ TEST_F(Install, ShippedClustersAreFoundByName) {
   const std::string folder = prefix() / "share/millrace/clusters";
   const std::string known = "no cluster in " + fs::canonical(folder).string() +
                             " has this name; the folder contains four-u280, mixed, nine-ku060, one-ku060, "
-                            "one-u280, three-ku060, two-ku060";
+                            "one-u280, three-hosts-ku060, three-ku060, three-ku060-udp, two-ku060";
   const Outcome unknown = plan("three-ku61");
   EXPECT_EQ(unknown.exit_code, 2);
   EXPECT_NE(unknown.err.find("cluster 'three-ku61': there is no file with this path, and " + known),
