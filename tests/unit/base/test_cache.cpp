@@ -184,7 +184,7 @@ TEST_F(CacheTest, WaitingForAnotherProcessToCreateAnEntryCanBeStopped) {
   EXPECT_EQ(made_, 1);
 }
 
-TEST_F(CacheTest, CreatesTheEntryWhenTheOtherProcessThatWasCreatingItDies) {
+TEST_F(CacheTest, CreatesTheEntryIfAnotherProcessDiesWhileCreatingTheEntry) {
   const fs::path file = cache().root() / "locks" / "k1";
   const int other = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   ASSERT_EQ(::flock(other, LOCK_EX), 0);

@@ -126,7 +126,7 @@ TEST(File, WritingToAPipeKeepsThePipe) {
   ::close(reader);
 }
 
-TEST(File, ErrorsOfCheckingAndWritingNameAnUnwritablePath) {
+TEST(File, ErrorsNameAnUnwritablePath) {
   const TemporaryDirectory dir("millrace-test");
   ASSERT_TRUE(write_file_atomically(dir.path() / "file", "x").ok());
   for (const char* bad : {"", "none/a", "file/a"}) {

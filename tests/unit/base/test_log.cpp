@@ -42,7 +42,7 @@ TEST_F(Log, FieldsAreMembersOfTheJsonObject) {
   EXPECT_EQ(object.size(), 8U) << "empty and NaN fields are left out: " << line;
 }
 
-TEST_F(Log, FieldsFollowATextLineOnTheSameLine) {
+TEST_F(Log, TextFormatAppendsTheFieldsToTheLine) {
   const std::string line = written(false, {{"request", "0-7"},
                                            {"from", "a Unix socket"},
                                            {"target", "/\na=b"},

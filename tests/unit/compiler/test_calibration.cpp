@@ -49,7 +49,7 @@ TEST(Calibration, CatalogueEqualsTheFitOfTheCommittedMeasurements) {
   }
 }
 
-TEST(Calibration, DspAndMemoryCountsEqualEveryMeasurement) {
+TEST(Calibration, PredictedDspAndMemoryCountsEqualEveryMeasurement) {
   const auto measurements = parse_measurements(committed("catalog.csv"), "catalog.csv");
   ASSERT_TRUE(measurements.ok());
   const auto fitted = fit(*measurements);
@@ -60,7 +60,7 @@ TEST(Calibration, DspAndMemoryCountsEqualEveryMeasurement) {
   EXPECT_GT(measurements->rows.size(), 200U);
 }
 
-TEST(Calibration, CatalogueIsWithinTenPercentOfTheMeasuredWeightLoaders) {
+TEST(Calibration, CostOfWeightLoadersIsWithinTenPercentOfTheMeasurements) {
   const auto measurements = parse_measurements(committed("catalog.csv"), "catalog.csv");
   const auto catalog = parse_catalog(committed("catalog.yaml"), "catalog.yaml");
   ASSERT_TRUE(measurements.ok() && catalog.ok());
@@ -78,7 +78,7 @@ TEST(Calibration, CatalogueIsWithinTenPercentOfTheMeasuredWeightLoaders) {
 }
 
 /// Tests ports whose stream words are whole words of the memory or of a cable. They need only wires or shift registers.
-TEST(Calibration, CatalogueIsWithinTwelvePercentOfTheResourcesMeasuredForWidePorts) {
+TEST(Calibration, CostOfWidePortsIsWithinTwelvePercentOfTheMeasurements) {
   const auto measurements = parse_measurements(committed("catalog.csv"), "catalog.csv");
   const auto catalog = parse_catalog(committed("catalog.yaml"), "catalog.yaml");
   ASSERT_TRUE(measurements.ok() && catalog.ok());
@@ -242,7 +242,7 @@ std::map<std::string, std::string> table_of(const std::string& module) {
   return rows;
 }
 
-TEST(Calibration, CycleCountsWereTakenOnTheCurrentSystemVerilogAndTables) {
+TEST(Calibration, CycleCountsWereMeasuredOnTheCurrentSystemVerilogAndParameters) {
   const auto rows = parse_cycles(committed("cycles.csv"), "cycles.csv");
   ASSERT_TRUE(rows.ok()) << rows.error().message();
   std::set<std::string> stale;
@@ -261,7 +261,7 @@ TEST(Calibration, CycleCountsWereTakenOnTheCurrentSystemVerilogAndTables) {
 
 /// full_sweep.txt must have a line "FOLDER/MODULE: ok, N rows; …; sources DIGEST" for every table, with the current
 /// digest.
-TEST(Calibration, FullSweepWasRunOnTheCurrentSystemVerilog) {
+TEST(Calibration, FullRtlSweepWasRunOnTheCurrentSystemVerilog) {
   namespace fs = std::filesystem;
   const auto said = read_text_file(std::string(tests::source_dir()) + "/kernels/tb/full_sweep.txt");
   ASSERT_TRUE(said.ok()) << said.error().message();
@@ -284,7 +284,7 @@ TEST(Calibration, FullSweepWasRunOnTheCurrentSystemVerilog) {
                              << listed(stale);
 }
 
-TEST(Calibration, RefusesMalformedCycleRowsByLineAndField) {
+TEST(Calibration, RefusesMalformedCycleCountsByLineAndField) {
   const std::string head = "# t\nmodule,row,parameters,sources,latency,interval\n";
   const auto message = [&](const std::string& text) {
     const auto read = parse_cycles(text, "c.csv");
@@ -300,7 +300,7 @@ TEST(Calibration, RefusesMalformedCycleRowsByLineAndField) {
   EXPECT_EQ(predict_cycles({"mr_argmax", "a", {}, "", 1, 1}).error().code(), ErrorCode::kUnsupported);
 }
 
-TEST(Calibration, FitRecoversTheCoefficientsOfSyntheticRows) {
+TEST(Calibration, FitRecoversTheCoefficientsOfSyntheticMeasurements) {
   Measurements rows;
   for (const std::int64_t width : {1, 5, 20, 80, 300, 7, 900, 64, 33, 12, 150}) {
     Measurement m{"mr_skid", {{"WIDTH", width}}, "0", {}};
@@ -318,7 +318,7 @@ TEST(Calibration, FitRecoversTheCoefficientsOfSyntheticRows) {
   EXPECT_EQ(fit(rows)->inexact.size(), 1U);
 }
 
-TEST(Calibration, FittingDeepLogicTablesChangesNoOtherCoefficient) {
+TEST(Calibration, MeasurementsOfDeepTablesInLogicChangeNoOtherCoefficient) {
   const auto all = parse_measurements(committed("catalog.csv"), "catalog.csv");
   ASSERT_TRUE(all.ok());
   const auto is_deep_table = [](const Measurement& m) {

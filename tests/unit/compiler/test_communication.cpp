@@ -57,7 +57,7 @@ void expect(const std::string& text, const std::string& part) {
   EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 
-TEST(Communication, CardsThatOnlyMpiJoinsSendWholeTensorsThroughTheirHosts) {
+TEST(Communication, CardsConnectedOnlyByMpiSendWholeTensorsThroughTheirHosts) {
   Cluster cluster = meshed(2);
   cluster.hosts = {{"left", true}, {"right", true}};
   cluster.network = {8, 1000};
@@ -160,7 +160,7 @@ TEST(Communication, UdpPacketsFitTheMtuAndCreditsCoverTheRoundTrip) {
   EXPECT_EQ(plan.channels[0].credits, 22U);
 }
 
-TEST(Communication, TwoChannelsOfOnePortUseTwoLinkRows) {
+TEST(Communication, TwoChannelsOfOnePortUseTwoRowsOfTheLinkTable) {
   const auto made = build(tests::skip_program(3), 3, meshed(3));
   ASSERT_TRUE(made.ok());
   const auto view = parse_xclbin(made->files.at("images/image0.xclbin"));

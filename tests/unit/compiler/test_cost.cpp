@@ -119,7 +119,7 @@ TEST(Cost, IsKnownForATableOfAnyDepth) {
     }
 }
 
-TEST(Cost, RefusesImpossibleParameters) {
+TEST(Cost, RefusesImpossibleModuleParameters) {
   const Catalog catalog = embedded();
   EXPECT_EQ(cost(catalog, "mr_nothing", {}).error().code(), ErrorCode::kNotFound);
   const auto message = [&](const char* module, const Parameters& parameters) {

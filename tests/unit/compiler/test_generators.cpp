@@ -316,7 +316,7 @@ TEST(Generators, RefusesOperandsTooWideForHardware) {
   EXPECT_NE(made.error().message().find("12 bits"), std::string::npos);
 }
 
-TEST(Generators, EveryOfferedFoldingCanBeBuiltAndKeepsItsInterval) {
+TEST(Generators, EveryOfferedFoldingCanBeBuiltAndMeetsTheRequestedInterval) {
   for (const Program& program : {convolution(), grouped(3, 3), grouped(1, 1), grouped(6, 8),
                                  card_part(tests::skip_program(3)), card_part(tests::chain_program(2))})
     for (std::uint32_t b = 0; b < program.blocks.size(); ++b) {
@@ -475,7 +475,7 @@ TEST(Generators, EveryStreamHasOneWriterAndOneReader) {
   }
 }
 
-TEST(Timing, ConvolutionOfOneWindowPerCycleIsAsFastAsItsInput) {
+TEST(Timing, ConvolutionThatComputesAWindowPerCycleKeepsUpWithItsInput) {
   const Program program = convolution();
   const Design design = assemble(catalog(), program, {parallel(8, 36)}).value();
   EXPECT_EQ(design.interval_cycles, 48U);
@@ -484,7 +484,7 @@ TEST(Timing, ConvolutionOfOneWindowPerCycleIsAsFastAsItsInput) {
   EXPECT_EQ(design.first_output_cycles, 2U + 2 * 8 + 2 + 2 + (1 + 2 + 6) + 2 + 2);
 }
 
-TEST(Timing, FoldedMatrixUnitSetsTheInterval) {
+TEST(Timing, AFoldedMatrixUnitLimitsTheIntervalOfTheDesign) {
   const Program program = convolution();
   const Design design = assemble(catalog(), program, {parallel(2, 9)}).value();
   EXPECT_GE(design.interval_cycles, 24U * 4 * 4);
@@ -504,7 +504,7 @@ Program rearranging(kernels::Rearrange r, std::vector<std::uint32_t> from, std::
   return program;
 }
 
-TEST(Generator, RearrangementMovesWholeRunsOfElementsWithTheSmallestBuffer) {
+TEST(Generator, RearrangementMovesAdjacentElementsTogetherWithTheSmallestBuffer) {
   const auto widest = [](const Program& program) {
     const auto made = Generator::make(program, 0).value();
     const auto folding = made->foldings(made->intervals().front()).front();

@@ -63,7 +63,7 @@ TEST(Import, ASymbolicBatchSizeBecomesOne) {
   EXPECT_EQ(g->input_signatures[0].shape, (Shape{1, 2, 6, 6}));
 }
 
-TEST(Import, RefusesAnyOtherSymbolicDimensionByName) {
+TEST(Import, ErrorNamesASymbolicDimensionOtherThanTheBatchSize) {
   OnnxModel m = small_model();
   m.proto()
       .mutable_graph()
@@ -363,7 +363,7 @@ TEST(Import, RefusesAnInitialiserWhoseDataDoesNotMatchItsShape) {
   expect_refused(import_model(value), ErrorCode::kInvalidInput, {"'w_q'", "1000"});
 }
 
-TEST(Import, RefusesAnUnknownOutput) {
+TEST(Import, RefusesAModelOutputThatNoNodeComputes) {
   OnnxModel m = small_model();
   m.output("nowhere");
   expect_refused(import_model(m), ErrorCode::kInvalidInput, {"'nowhere'"});
@@ -463,7 +463,7 @@ TEST(Import, RefusesNamesThatAreNotUtf8) {
   expect_refused(import_model(node), ErrorCode::kInvalidInput, {"node name that is not UTF-8"});
 }
 
-TEST(Import, RefusesAnOutputWhoseBatchAxisMoved) {
+TEST(Import, RefusesAModelOutputWhoseBatchAxisIsNotTheFirst) {
   OnnxModel m;
   m.input("x", {1, 2, 6, 6});
   m.pair("x", 0.5F, 0, "xq");

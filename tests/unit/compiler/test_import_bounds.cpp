@@ -70,7 +70,7 @@ TEST(ImportBounds, RefusesNamesOfAbsurdLength) {
   expect_refused(domain, ErrorCode::kInvalidInput, {"a domain name of 4097 bytes"});
 }
 
-TEST(ImportBounds, RefusesVersionsThatDoNotExist) {
+TEST(ImportBounds, RefusesFormatAndOperatorSetVersionsThatDoNotExist) {
   const auto with_opset = [](std::int64_t version) {
     OnnxModel m = small_model();
     m.proto().mutable_opset_import(0)->set_version(version);
@@ -192,7 +192,7 @@ TEST(ImportBounds, MemoryForAChainOfNodesGrowsLinearly) {
   EXPECT_LT(peak_memory() - before, std::size_t{400} << 20U);
 }
 
-TEST(ImportBounds, MemoryForAChainOfMovesGrowsLinearly) {
+TEST(ImportBounds, MemoryForAChainOfTranspositionsGrowsLinearly) {
   OnnxModel m;
   m.input("x", {1, 2, 2, 2});
   std::string last = m.pair("x", 0.5F, 0, "in");

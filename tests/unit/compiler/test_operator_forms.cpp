@@ -60,7 +60,7 @@ OnnxModel with_einsum(const std::string& equation, const std::vector<std::int64_
   return m;
 }
 
-TEST(Operators, EinsumOfOneProductIsExact) {
+TEST(Operators, EinsumThatIsOneMatrixProductIsExact) {
   const std::vector<std::int64_t> weights = random_integers(8, -128, 127, 5);
   const auto c = compile(with_einsum("bij, kj -> bki", weights));
   ASSERT_TRUE(c.ok()) << c.error().message();
@@ -78,7 +78,7 @@ TEST(Operators, EinsumOfOneProductIsExact) {
     }
 }
 
-TEST(Operators, EinsumOfOtherFormsIsRefused) {
+TEST(Operators, EinsumThatIsNotOneMatrixProductIsRefused) {
   const auto refused = [](const char* equation, const std::vector<std::string>& says) {
     expect_refused(with_einsum(equation, std::vector<std::int64_t>(8, 1)), says);
   };
@@ -288,7 +288,7 @@ TEST(Operators, ListsErrorsOfSeveralPassesTogetherWithoutFollowUpErrors) {
   EXPECT_EQ(says.find("follows"), std::string::npos) << says;
 }
 
-TEST(Operators, TensorsKeepTheScaleAndZeroPointOfTheirIntegers) {
+TEST(Operators, IntegerTensorsRecordTheirScaleAndZeroPoint) {
   OnnxModel m = with_image(3);
   conv_weights(m, 4, 3, 3);
   m.node("Conv", {"xq", "w"}, "conv");

@@ -62,7 +62,7 @@ TEST(OperatorList, EveryOperatorWithHardwareHasATest) {
     }
 }
 
-TEST(OperatorList, ContainsEveryOperatorOfTheHost) {
+TEST(OperatorList, ContainsEveryOperatorThatTheHostComputes) {
   const auto list = listed_operators();
   for (const std::string_view type : kernels::host::operators())
     EXPECT_TRUE(std::any_of(list.begin(), list.end(), [type](const ListedOperator& op) {
@@ -70,7 +70,7 @@ TEST(OperatorList, ContainsEveryOperatorOfTheHost) {
     })) << type;
 }
 
-TEST(OperatorList, TextOfEveryLimitIsOnePhraseThatFitsTheTable) {
+TEST(OperatorList, TextOfEachLimitFitsACellOfTheReadmeTable) {
   for (const ListedOperator& op : listed_operators()) {
     EXPECT_EQ(op.limits.find_first_of("|\n"), std::string::npos) << op.type;
     EXPECT_FALSE(op.limits.ends_with(".")) << op.type;

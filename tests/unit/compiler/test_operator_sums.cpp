@@ -93,7 +93,7 @@ TEST(Operators, ThreeDimensionalConvolutionsReducibleToTwoDimensionsAreExact) {
   EXPECT_EQ(count_blocks(on_host->program, "float_operator"), 1U);
 }
 
-TEST(Operators, ADepthwiseConvolutionWithAMultiplierIsExact) {
+TEST(Operators, ADepthwiseConvolutionWithAChannelMultiplierIsExact) {
   OnnxModel m = with_image(4);
   conv_weights(m, 12, 1, 3);
   m.node("Conv", {"xq", "w"}, "conv");

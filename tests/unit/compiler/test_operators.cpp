@@ -172,7 +172,7 @@ TEST(Operators, ATransposeBetweenLayersIsExact) {
   expect_meaning(m);
 }
 
-TEST(Operators, BiasPerChannelBehindATransposeJoinsTheConvolution) {
+TEST(Operators, BiasPerChannelBehindATransposeIsMergedIntoTheConvolution) {
   OnnxModel m = with_image(3);
   conv_weights(m, 4, 3, 3);
   m.node("Conv", {"xq", "w"}, "conv");
@@ -189,7 +189,7 @@ TEST(Operators, BiasPerChannelBehindATransposeJoinsTheConvolution) {
   EXPECT_EQ(p.blocks.size(), 5U) << "quantise, rearrange, convolution, rearrange, dequantise";
 }
 
-TEST(Operators, BiasPerChannelBehindAReshapeJoinsTheConvolution) {
+TEST(Operators, BiasPerChannelBehindAReshapeIsMergedIntoTheConvolution) {
   OnnxModel m = with_image(3);
   conv_weights(m, 4, 3, 3);
   m.node("Conv", {"xq", "w"}, "conv");
@@ -328,7 +328,7 @@ TEST(Operators, AveragePoolsBecomeIntegerSums) {
   EXPECT_EQ(count_blocks(p, "sum_pool"), 2U);
 }
 
-TEST(Operators, AResidualAdditionOfPowerOfTwoScalesIsExactForAllPairs) {
+TEST(Operators, AResidualAdditionOfPowerOfTwoScalesIsExactForAllPairsOfBytes) {
   OnnxModel m = with_image(3);
   conv_weights(m, 3, 3, 1);
   m.node("Conv", {"xq", "w"}, "conv");
@@ -408,7 +408,7 @@ void expect_on_host(const OnnxModel& m, double tolerance = 0) {
   EXPECT_GE(count_blocks(p, "float_operator"), 1U);
 }
 
-TEST(Operators, FloatTailsRunOnTheHost) {
+TEST(Operators, FloatOperatorsAfterTheLastQuantiserRunOnTheHost) {
   OnnxModel tail = with_image(3);
   tail.node("Relu", {"xq"}, "tail");
   tail.output("tail");

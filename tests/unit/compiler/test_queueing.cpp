@@ -116,7 +116,7 @@ TEST(Queueing, SlotsLimitTheRateIfTheyAreFewerThanTheStations) {
   EXPECT_EQ(bottleneck(network, saturated), "the number of frames in flight (slots)");
 }
 
-TEST(Queueing, TwoCreditsLimitACableToTwoFramesInARoundTrip) {
+TEST(Queueing, TwoCreditsLimitACableToTwoFramesPerRoundTrip) {
   Network network = row({1, 1, 1});
   Step& cable = network.pipelines[0].steps[1];
   cable.interval_seconds = 0.1;

@@ -84,7 +84,7 @@ TEST(ReportText, FormatsNumbersWithUnitsAndFewDigits) {
   EXPECT_EQ(report::shortened("größe", 4), "grö…");
 }
 
-TEST(Report, PageHasEverySectionAndFetchesNothing) {
+TEST(Report, PageHasEverySectionAndLoadsNothingFromTheNetwork) {
   const Plan plan = planned();
   const std::string page = report::html(plan, find_alternatives(plan));
   for (const char* id :
@@ -97,7 +97,7 @@ TEST(Report, PageHasEverySectionAndFetchesNothing) {
   EXPECT_EQ(count(page, "{{"), 0U);
 }
 
-TEST(Report, PageWithoutTimesIsTheSameForTheSamePlan) {
+TEST(Report, PagesOfTheSamePlanDifferOnlyInTheSearchTimes) {
   Plan a = planned(), b = planned();
   const Alternatives alternatives = find_alternatives(a);
   b.times.exploration_ms = a.times.exploration_ms + 1;

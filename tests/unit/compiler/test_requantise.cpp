@@ -179,7 +179,7 @@ TEST(Requantise, AllChannelsUseTheSameRoundingMethod) {
   EXPECT_EQ(mixed->zero_point, 3);
 }
 
-TEST(Requantise, FindsWhetherAZeroPointOutsideTheRangeIsEvenOrOdd) {
+TEST(Requantise, FindsTheParityOfAZeroPointOutsideTheRangeOfResults) {
   // All sums are at least 3, and the result for the smallest sum does not show whether the zero point is even or odd.
   const RequantiseProblem p = problem_of({Qlinear{0.5F, 7, -128, 127}}, {3, 150});
   const auto r = solve(p);
@@ -249,7 +249,7 @@ TEST(Requantise, RefusesAReferenceWhoseResultsOverflowTheOutputType) {
   EXPECT_NE(r.error().message().find("leaves"), std::string::npos);
 }
 
-TEST(Requantise, ProveRefusesOverflowAndMalformedVectors) {
+TEST(Requantise, ProofRefusesOverflowAndParameterVectorsOfWrongLength) {
   const RequantiseProblem p =
       problem_of({Qlinear{0.5F, 0, -128, 127}, Qlinear{0.25F, 0, -128, 127}}, {-300, 300});
   auto r = solve(p);

@@ -34,7 +34,7 @@ explore::Problem row_of(std::uint32_t cards, explore::Objective objective) {
   return problem;
 }
 
-TEST(Tighten, LeavesAPlanThatFitsUnchanged) {
+TEST(TightenRegions, ChangesNoLimitIfThePlanFits) {
   const Predicted plan = found(row_of(1, explore::Objective::kCards));
   explore::Problem problem = plan.lowered->problem;
   EXPECT_FALSE(tighten_regions(plan, problem));
@@ -43,7 +43,7 @@ TEST(Tighten, LeavesAPlanThatFitsUnchanged) {
 
 /// Blocks use a quarter of the card. With FIFOs and adapters, the design uses 1 % more LUTs than the card has. A search
 /// with only 1 % fewer LUTs would find the same plan again, so the region must shrink more.
-TEST(Tighten, ExcludesAPlanWhoseFifosDoNotFit) {
+TEST(TightenRegions, ExcludesAPlanWhoseFifosDoNotFit) {
   Predicted plan = found(row_of(1, explore::Objective::kCards));
   auto& used = plan.analysis.places[0].regions[0].used[kLut];
   ASSERT_LT(used, kLuts / 3);
@@ -54,7 +54,7 @@ TEST(Tighten, ExcludesAPlanWhoseFifosDoNotFit) {
   EXPECT_NE(next.implementation, plan.solution.implementation);
 }
 
-TEST(Tighten, GivesEveryReplicaTheSameResourceLimits) {
+TEST(TightenRegions, GivesEveryReplicaTheSameResourceLimits) {
   Predicted plan = found(row_of(2, explore::Objective::kThroughput));
   ASSERT_EQ(plan.solution.replicas(), 2U);
   plan.analysis.places[0].regions[0].used[kLut] = kLuts + kLuts / 100;

@@ -17,7 +17,7 @@ using reference::Buffer;
 
 constexpr SimdLevel kLevels[] = {SimdLevel::kBaseline, SimdLevel::kAvx2, SimdLevel::kAvx512Vnni};
 
-/// Returns the SIMD levels that this CPU has. The tests FastLevel report the levels that this CPU lacks.
+/// Returns the SIMD levels that this CPU has. The tests FastExecutorAtLevel report the levels that this CPU lacks.
 std::vector<SimdLevel> available_levels() {
   std::vector<SimdLevel> available;
   for (const SimdLevel level : kLevels) {
@@ -44,9 +44,9 @@ struct Frame {
 };
 
 /// A test for each SIMD level. If this CPU lacks the level, the test is reported as skipped.
-class FastLevel : public testing::TestWithParam<SimdLevel> {};
+class FastExecutorAtLevel : public testing::TestWithParam<SimdLevel> {};
 
-TEST_P(FastLevel, EverySimdLevelEqualsTheReferenceOnRandomPrograms) {
+TEST_P(FastExecutorAtLevel, OutputsOfRandomProgramsEqualTheReference) {
   const SimdLevel level = GetParam();
   if (!fast::is_available(level))
     GTEST_SKIP() << "this CPU lacks level " << to_string(level) << ": no test of this program covers it here";
@@ -72,10 +72,10 @@ TEST_P(FastLevel, EverySimdLevelEqualsTheReferenceOnRandomPrograms) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Fast, FastLevel, testing::ValuesIn(kLevels),
+INSTANTIATE_TEST_SUITE_P(FastExecutor, FastExecutorAtLevel, testing::ValuesIn(kLevels),
                          [](const auto& level) { return std::string(to_string(level.param)); });
 
-TEST(Fast, IndicesOf32And64BitsEqualTheReference) {
+TEST(FastExecutor, IndicesOf32And64BitsEqualTheReference) {
   for (const std::uint8_t bits : {std::uint8_t{32}, std::uint8_t{64}}) {
     const ElementType index{ElementType::Kind::kSigned, bits}, real{ElementType::Kind::kFloat32, 32};
     Program p;
@@ -104,7 +104,7 @@ TEST(Fast, IndicesOf32And64BitsEqualTheReference) {
   }
 }
 
-TEST(Fast, ObserversReceiveTheSameTensorsAsFromTheReference) {
+TEST(FastExecutor, ObserversReceiveTheSameTensorsAsFromTheReference) {
   std::size_t seen = 0, possible = 0;
   for (const std::uint64_t seed : seeds(200)) {
     Chance chance(seed);
@@ -126,7 +126,7 @@ TEST(Fast, ObserversReceiveTheSameTensorsAsFromTheReference) {
   EXPECT_GT(seen, possible * available_levels().size() * 8 / 10) << "all but fused tensors are shown";
 }
 
-TEST(Fast, RunningAFrameAllocatesNothing) {
+TEST(FastExecutor, RunningAFrameAllocatesNothing) {
   for (const std::uint64_t seed : seeds(60)) {
     Chance chance(seed);
     const Program program = random_program(chance, 6);
@@ -143,14 +143,14 @@ TEST(Fast, RunningAFrameAllocatesNothing) {
   }
 }
 
-TEST(Fast, TheAllocationCounterCountsAnAllocation) {
+TEST(FastExecutor, TheAllocationCounterCountsAnAllocation) {
   const std::uint64_t before = allocations_of_this_thread();
   Chance chance(1);
   const Executor executor(random_program(chance, 1));
   EXPECT_GE(allocations_of_this_thread(), before + 2);
 }
 
-TEST(Fast, SurvivesAnyInputBytes) {
+TEST(FastExecutor, DoesNotCrashOnAnyInputBytes) {
   for (const std::uint64_t seed : seeds(200)) {
     Chance chance(seed);
     const Program program = random_program(chance, 4);
@@ -166,7 +166,7 @@ TEST(Fast, SurvivesAnyInputBytes) {
   }
 }
 
-TEST(Fast, ExecutorOutlivesItsProgramAndCanBeMoved) {
+TEST(FastExecutor, OutlivesItsProgramAndCanBeMoved) {
   Chance chance(7);
   Program program = random_program(chance, 4);
   const std::vector<Buffer> inputs = random_inputs(chance, program);
@@ -179,7 +179,7 @@ TEST(Fast, ExecutorOutlivesItsProgramAndCanBeMoved) {
   EXPECT_EQ(frame.outputs_bytes, expected);
 }
 
-TEST(Fast, DoesNotAllocateThePaddingOfAHugeWindow) {
+TEST(FastExecutor, DoesNotAllocateThePaddingOfAHugeWindow) {
   // The input is one element with 65,535 rows of padding on each side. The window reaches the element from both ends.
   Program program;
   program.name = "padding";
@@ -203,7 +203,7 @@ TEST(Fast, DoesNotAllocateThePaddingOfAHugeWindow) {
   EXPECT_EQ(frame.outputs_bytes, expected);
 }
 
-TEST(Fast, ComputesTheLowestAndHighest32BitSums) {
+TEST(FastExecutor, ComputesTheLowestAndHighest32BitSums) {
   for (const bool up : {true, false}) {
     for (const int form : {0, 1, 2, 3, 4, 5, 6}) {
       Program program;
@@ -273,7 +273,7 @@ TEST(Fast, ComputesTheLowestAndHighest32BitSums) {
 
 // Requantises every accumulator in a wide range, rounding half to even. The cases below need arithmetic of different
 // widths. The products with weights of 1 make each accumulator equal to an input element.
-TEST(Fast, RoundsHalfToEvenAtEveryWidthOfArithmetic) {
+TEST(FastExecutor, RoundsHalfToEvenAtEveryWidthOfArithmetic) {
   struct Case {
     const char* what;
     std::int32_t multiplier;
@@ -329,7 +329,7 @@ TEST(Fast, RoundsHalfToEvenAtEveryWidthOfArithmetic) {
   }
 }
 
-TEST(Fast, ThresholdSearchStaysInsideTheTableAtTheHighestSum) {
+TEST(FastExecutor, ThresholdSearchStaysInsideTheTableAtTheHighestSum) {
   // The thresholds lie near a straight line and end far below the highest sum, which is the largest 32-bit number.
   Program program;
   program.name = "beyond";
@@ -361,7 +361,7 @@ TEST(Fast, ThresholdSearchStaysInsideTheTableAtTheHighestSum) {
   }
 }
 
-TEST(Fast, EnvironmentVariableLowersTheSimdLevel) {
+TEST(FastExecutor, EnvironmentVariableLowersTheSimdLevel) {
   ::setenv("MILLRACE_SIMD", "baseline", 1);
   EXPECT_EQ(fast::best_level(), SimdLevel::kBaseline);
   ::setenv("MILLRACE_SIMD", "no such level", 1);

@@ -66,7 +66,7 @@ TEST(FloatOperators, TransposesAConvolution) {
   EXPECT_EQ(run(op, {1, 2, 3, 4}), (std::vector<float>{1, 2, 2, 4, 3, 4, 6, 8, 3, 6, 4, 8, 9, 12, 12, 16}));
 }
 
-TEST(FloatOperators, AveragesWithAndWithoutPadding) {
+TEST(FloatOperators, AveragePoolCountsPaddingOnlyIfTheAttributeSaysSo) {
   const std::vector<FloatAttribute> window{{"kernel_shape", {2, 2}, {}, ""}, {"pads", {1, 1, 0, 0}, {}, ""}};
   auto counted = window;
   counted.push_back({"count_include_pad", {1}, {}, ""});
@@ -156,7 +156,7 @@ TEST(FloatOperators, ResizesToTheNearestElementAndCubically) {
   for (std::size_t i = 3; i < 9; ++i) EXPECT_NEAR(y[i], static_cast<float>(i) * 0.5F - 0.25F, 1e-6F) << i;
 }
 
-TEST(FloatOperators, PoolsByNorms) {
+TEST(FloatOperators, LpPoolingComputesTheNormOfEachWindow) {
   const std::vector<float> x = {3, -4, 0, 12, 5, -2};
   EXPECT_EQ(run(make("GlobalLpPool", {tensor({1, 2, 3})}), x), (std::vector<float>{5, std::sqrt(173.0F)}));
   const auto sums = make("LpPool", {tensor({1, 1, 6})},
@@ -170,7 +170,7 @@ TEST(FloatOperators, PoolsByNorms) {
   EXPECT_NE(check(endless).find("p must be at least 1"), std::string::npos);
 }
 
-TEST(FloatOperators, ChoosesTheFirstOfEqualExtremes) {
+TEST(FloatOperators, ArgMaxArgMinAndTopKPreferTheFirstOfEqualElements) {
   const std::vector<float> x = {1, 5, 5, 2, 0, 0};
   EXPECT_EQ(run(make("ArgMax", {tensor({1, 6})}, {{"axis", {1}, {}, ""}}), x), (std::vector<float>{1}));
   EXPECT_EQ(run(make("ArgMin", {tensor({1, 6})}, {{"axis", {1}, {}, ""}}), x), (std::vector<float>{4}));

@@ -167,7 +167,7 @@ TEST(Validate, MessagesAreOneShortLine) {
   EXPECT_LT(message.size(), 700U);
 }
 
-TEST(Validate, RefusesBadWindows) {
+TEST(Validate, RefusesBadConvolutionWindows) {
   EXPECT_REFUSED(broken([](Program&, Convolution& c) { c.window.stride_h = 0; }), "at least 1");
   EXPECT_REFUSED(broken([](Program&, Convolution& c) { c.window.kernel_w = 0; }), "at least 1");
   EXPECT_REFUSED(broken([](Program&, Convolution& c) { c.window.dilation_w = 0; }), "at least 1");
@@ -258,7 +258,7 @@ TEST(Validate, RefusesRequantisationThatOverflowsOrDecreases) {
   EXPECT_REFUSED(with([](Requantise& r) { r.form = static_cast<Requantise::Form>(5); }), "form is unknown");
 }
 
-TEST(Validate, ChecksMultiplyShiftsThatRoundHalfToEven) {
+TEST(Validate, RefusesBadMultiplyShiftsThatRoundHalfToEven) {
   const auto with = [](auto change) {
     return broken([&](Program&, Convolution& c) {
       c.requantise->form = Requantise::Form::kMultiplyShiftHalfEven;
@@ -281,7 +281,7 @@ TEST(Validate, ChecksMultiplyShiftsThatRoundHalfToEven) {
                  "zero_point is given");
 }
 
-TEST(Validate, ChecksThresholds) {
+TEST(Validate, RefusesBadThresholds) {
   const auto with = [](auto change) {
     return broken([&](Program&, Convolution& c) {
       Requantise& r = *c.requantise;
@@ -397,7 +397,7 @@ TEST(Validate, RefusesBadPoolsTablesConcatenationsAndQuantisers) {
   EXPECT_REFUSED(validate(one_block(Softmax{}, {{kInt8, {4}}}, {kFloat, {4}})), "must be a float32 tensor");
 }
 
-TEST(Validate, ChecksAdditions) {
+TEST(Validate, RefusesBadAdditions) {
   const auto with = [](Add add) {
     return validate(one_block(std::move(add), {{kInt32, {4}}, {kInt32, {4}}}, {kInt8, {4}}));
   };
@@ -569,7 +569,7 @@ TEST(Rearrange, FindLoopsRejectsOrdersThatNestedLoopsCannotProduce) {
   EXPECT_FALSE(find_loops(bits));
 }
 
-TEST(Rearrange, KeepsOrderOnlyIfEveryElementKeepsItsPlace) {
+TEST(Rearrange, OrderIsKeptOnlyIfEveryElementKeepsItsPlace) {
   EXPECT_TRUE(keeps_order({}, 24, 24));
   EXPECT_TRUE(keeps_order(transposition({2, 1, 3, 4}, {1, 0, 2, 3}), 24, 24));
   EXPECT_TRUE(keeps_order({0, {4, 1, 6}, {6, 77, 1}}, 24, 24));

@@ -103,7 +103,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"WindowBeyondTheBitmap", faults(0.05, 0.05, 0.05, 0), 200, 5000}),
     [](const auto& tested) { return tested.param.name; });
 
-TEST(CableEnd, DropsDatagramsThatThePlanDoesNotName) {
+TEST(CableEnd, DropsDatagramsOfChannelsThatAreNotInThePlan) {
   CableEnd end(1, 2);
   end.add_receiver(4, 100, 2, {});
   const Time now{1000h};

@@ -117,7 +117,7 @@ TEST(LinkReceiver, DeliversInOrderAndReportsMissingPackets) {
   EXPECT_EQ(b.take(), (Numbers{4, 5}));
 }
 
-TEST(LinkReceiver, CollectsArrivalsBeforeItReportsThem) {
+TEST(LinkReceiver, ReportsSeveralArrivedPacketsTogether) {
   Bench b;
   b.bring_up();
   b.data(0);
@@ -172,7 +172,7 @@ TEST(LinkReceiver, RefusesPacketsThatAreTooLong) {
   EXPECT_TRUE(b.take().empty());
 }
 
-TEST(LinkReceiver, RefusesAGreetingWithOtherSettings) {
+TEST(LinkReceiver, RefusesAGreetingWithSettingsThatDifferFromItsOwn) {
   Bench b;
   b.receiver.start(9);
   b.greet(3, 9, 0, 7);
@@ -212,7 +212,7 @@ TEST(LinkReceiver, ANewerGenerationTakesOverAndADelayedOlderGreetingIsDropped) {
   EXPECT_EQ(b.take(), Numbers{0});
 }
 
-TEST(LinkReceiver, ARestartedReceiverContinuesWhereTheSenderIs) {
+TEST(LinkReceiver, ARestartedReceiverContinuesAtThePacketNumberOfTheSender) {
   Bench b;
   b.receiver.start(9);
   b.greet(3, 9, 40);
@@ -221,7 +221,7 @@ TEST(LinkReceiver, ARestartedReceiverContinuesWhereTheSenderIs) {
   EXPECT_EQ(b.take(), Numbers{40});
 }
 
-TEST(LinkReceiver, ANewEpochDropsThePacketsOfTheOldOne) {
+TEST(LinkReceiver, ANewEpochDropsThePacketsOfTheOldEpoch) {
   Bench b;
   b.bring_up();
   b.data(0);

@@ -137,7 +137,7 @@ TEST(LinkSender, NoticesThatAnIdleLinkIsLost) {
   }
 }
 
-TEST(LinkSender, AsksAgainWhenACreditUpdateMayBeLost) {
+TEST(LinkSender, AsksForCreditAgainWhenACreditUpdateMayBeLost) {
   Bench b;
   b.bring_up();
   for (int i = 0; i < 4; ++i) b.push();
@@ -150,7 +150,7 @@ TEST(LinkSender, AsksAgainWhenACreditUpdateMayBeLost) {
   EXPECT_EQ(sent[0].type, Type::kGreeting);
 }
 
-TEST(LinkSender, RefusesAcknowledgementsBeyondWhatItSent) {
+TEST(LinkSender, RefusesAcknowledgementsOfPacketsThatItDidNotSend) {
   for (const bool by_bitmap : {false, true}) {
     Bench b;
     b.bring_up();
@@ -164,7 +164,7 @@ TEST(LinkSender, RefusesAcknowledgementsBeyondWhatItSent) {
   }
 }
 
-TEST(LinkSender, RefusesMoreCreditThanThePlanHas) {
+TEST(LinkSender, RefusesMoreCreditThanThePlanAllows) {
   Bench b;
   b.bring_up();
   b.state(0, 5);
@@ -172,7 +172,7 @@ TEST(LinkSender, RefusesMoreCreditThanThePlanHas) {
   EXPECT_EQ(b.sender.credit(), 4u);
 }
 
-TEST(LinkSender, IgnoresStatesOfOtherGenerationsAndEpochs) {
+TEST(LinkSender, IgnoresReceiverStatesOfOtherGenerationsAndEpochs) {
   Bench b;
   b.bring_up();
   b.push();
@@ -184,7 +184,7 @@ TEST(LinkSender, IgnoresStatesOfOtherGenerationsAndEpochs) {
   EXPECT_EQ(b.sender.credit(), 3u);
 }
 
-TEST(LinkSender, ANewEpochDropsThePacketsOfTheOldOne) {
+TEST(LinkSender, ANewEpochDropsThePacketsOfTheOldEpoch) {
   Bench b;
   b.bring_up();
   for (int i = 0; i < 4; ++i) b.push();

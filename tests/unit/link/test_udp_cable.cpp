@@ -101,7 +101,7 @@ TEST(UdpCable, DropsDatagramsFromOtherAddresses) {
   EXPECT_EQ(sender.state(Clock::now()), LinkState::kTraining);
 }
 
-TEST(UdpCable, NamesAnAddressThatItCannotOpen) {
+TEST(UdpCable, ErrorNamesAnAddressThatCannotBeOpened) {
   const auto first = std::move(*UdpCable::open({kLoopback, 0}, 1, 2));
   const auto second = UdpCable::open(first->address(), 1, 2);
   ASSERT_FALSE(second.ok());
@@ -109,7 +109,7 @@ TEST(UdpCable, NamesAnAddressThatItCannotOpen) {
   EXPECT_NE(second.error().message().find(to_string(first->address())), std::string::npos);
 }
 
-TEST(UdpCable, ReadsAndWritesAddresses) {
+TEST(UdpCable, ParsesAndPrintsAddresses) {
   const auto address = parse_address("10.1.2.3:5000");
   ASSERT_TRUE(address.ok());
   EXPECT_EQ(*address, (Address{0x0a010203, 5000}));

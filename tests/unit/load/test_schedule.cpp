@@ -112,7 +112,7 @@ TEST(ClosedLoop, SendsRequestsUntilTheEnd) {
   EXPECT_EQ(schedule.untaken(), 0U);
 }
 
-TEST(Tally, CountsFailuresDuringTheWarmUpButNotItsLatencies) {
+TEST(Tally, CountsFailuresButNotLatenciesDuringTheWarmUp) {
   Schedule schedule(kStart, 1s, 1s, std::nullopt);
   const auto slot = schedule.take(kStart);
   Tally tally;

@@ -37,7 +37,7 @@ void expect_part(const std::string& text, const std::string& part) {
   EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 
-TEST(Ranks, AcceptOneRankOnEachHostInAnyOrder) {
+TEST(Ranks, AreAcceptedInAnyOrderIfEachHostHasOne) {
   EXPECT_TRUE(check_ranks({rank_on("b"), rank_on("a")}, cluster_of({"a", "b"})).ok());
 }
 
@@ -73,7 +73,7 @@ TEST(Ranks, ErrorSaysInWhatTwoRanksDiffer) {
   expect_part(refusal({rank_on("a"), other}, cluster), "copy one file to all hosts");
 }
 
-TEST(Wire, ReadsBackWhatWasWritten) {
+TEST(MpiMessage, ReaderReturnsTheValuesThatTheWriterWrote) {
   const Bytes bytes = Writer().put(std::uint16_t{7}).put_text("card").put(std::int64_t{-1}).take();
   Reader in(bytes);
   EXPECT_EQ(in.get<std::uint16_t>(), 7);
@@ -82,7 +82,7 @@ TEST(Wire, ReadsBackWhatWasWritten) {
   EXPECT_FALSE(in.failed());
 }
 
-TEST(Wire, ReadsNothingBeyondTheEndOfAMessage) {
+TEST(MpiMessage, ReaderReadsNothingBeyondTheEndOfTheMessage) {
   const Bytes bytes = Writer().put(std::uint64_t{100}).put(std::uint8_t{1}).take();
   Reader text(bytes);
   EXPECT_EQ(text.get_text(), "");

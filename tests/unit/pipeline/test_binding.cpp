@@ -35,7 +35,7 @@ Result<Binding> bind(const Plan& plan, const plan::Cluster& cluster) {
   return bind_endpoints(plan.deployment, plan.records, cluster, all_free);
 }
 
-TEST(Binding, AChainBindsEachChannelToACable) {
+TEST(Binding, BindsEachChannelOfAChainToACable) {
   const Plan plan = chain(3);
   const plan::Cluster cluster = chain_cluster(3);
   const auto bound = bind(plan, cluster);

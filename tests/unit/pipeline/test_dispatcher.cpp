@@ -143,7 +143,7 @@ TEST_F(DispatcherTest, PrefersTheReplicaWithMoreFreeSlotsToTheNextInRotation) {
   EXPECT_TRUE(right(*frames_[0]));
 }
 
-TEST_F(DispatcherTest, WaitingFramesGoToTheFirstFreeReplicaMostUrgentFirst) {
+TEST_F(DispatcherTest, WaitingFramesGoToTheFirstFreeReplicaInOrderOfUrgency) {
   open(2);
   world_->stall(first_card(0), true);
   world_->stall(first_card(1), true);

@@ -276,7 +276,7 @@ TEST_F(PipelineFaults, BusyPipelineIsNotReportedAsHung) {
   FAIL() << "no frame comes through in time";
 }
 
-TEST_F(PipelineFaults, ASlotIsReusedOnlyAfterItsIngressRunsEnded) {
+TEST_F(PipelineFaults, ASlotIsReusedOnlyAfterItsInputTransfersHaveEnded) {
   PipelineOptions options = quick();
   options.slots = 1;
   open(chain_of_three(), options);

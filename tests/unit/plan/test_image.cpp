@@ -157,7 +157,7 @@ TEST(EmulationData, InconsistentDataAreRefusedWithTheInconsistentField) {
   EXPECT_NE(message_of(renamed).find("content_digest"), std::string::npos);
 }
 
-TEST(EmulationData, PacesReadBackUnchangedAndAreAbsentIfNothingWasPredicted) {
+TEST(EmulationData, PredictedTimesReadBackUnchangedAndAreAbsentIfNothingWasPredicted) {
   const EmulationData data = sample(tests::every_operation_program());
   const std::vector<Pace> paces = {{8500, 12'345}};
   const auto bytes = encode_emulation_data(data, paces);
@@ -169,7 +169,7 @@ TEST(EmulationData, PacesReadBackUnchangedAndAreAbsentIfNothingWasPredicted) {
   EXPECT_EQ(decode_paces(encode_emulation_data(data)).value(), std::vector<Pace>(1));
 }
 
-TEST(EmulationData, PacesAreRefusedUnlessEachPartitionHasOne) {
+TEST(EmulationData, PredictedTimesAreRefusedIfTheirNumberDiffersFromThatOfThePartitions) {
   const EmulationData data = sample(tests::every_operation_program());
   const auto decoded = decode_paces(encode_emulation_data(data, {{1, 2}, {3, 4}}));
   ASSERT_FALSE(decoded.ok());

@@ -211,7 +211,7 @@ TEST(ClientUrl, ErrorListsTheAcceptedUrlSchemes) {
   }
 }
 
-TEST_F(ClientAccess, ErrorSaysThatTheSchemeIsWrong) {
+TEST_F(ClientAccess, ErrorAdvisesHttpsIfTheListenerUsesTls) {
   write_certificate(test::make_certificate(-kDay, kDay));
   serve("tls:127.0.0.1:0");
   url_ = "http" + url_.substr(5);
@@ -221,7 +221,7 @@ TEST_F(ClientAccess, ErrorSaysThatTheSchemeIsWrong) {
   EXPECT_NE(bare.message.find("https://"), std::string::npos) << bare.message;
 }
 
-TEST_F(ClientAccess, ErrorSaysThatTheListenerHasNoTls) {
+TEST_F(ClientAccess, ErrorAdvisesHttpIfTheListenerHasNoTls) {
   write_certificate(test::make_certificate(-kDay, kDay));
   serve("127.0.0.1:0");
   url_ = "https" + url_.substr(4);
@@ -230,7 +230,7 @@ TEST_F(ClientAccess, ErrorSaysThatTheListenerHasNoTls) {
   EXPECT_NE(s.message.find("http://"), std::string::npos) << s.message;
 }
 
-TEST_F(ClientAccess, TokensAllowWhatTheirScopeCovers) {
+TEST_F(ClientAccess, TokensAllowOnlyTheRequestsOfTheirScope) {
   serve("127.0.0.1:0");
   want_tokens();
   client::Options options;

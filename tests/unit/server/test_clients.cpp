@@ -56,7 +56,7 @@ TEST_F(SampleFiles, PictureBecomesChannelPlanesWithMeanAndScaleApplied) {
   EXPECT_EQ(values<float>(samples->frames[0]), (std::vector<float>{5, 21.5, 22, 55, 66, 132}));
 }
 
-TEST_F(SampleFiles, APictureStaysInterleavedForNhwcAndRoundsForIntegerInputs) {
+TEST_F(SampleFiles, APictureStaysInterleavedForNhwcAndIsRoundedForIntegerInputs) {
   const InputDescription input{"x", "UINT8", {1, 1, 2, 3}, "NHWC", {0.5F}, {}};
   const auto samples = read_samples(write("a.ppm", kPpm), input);
   ASSERT_TRUE(samples.ok());
@@ -96,7 +96,7 @@ TEST_F(SampleFiles, AnArrayOfRawSamplesIsPreprocessed) {
   EXPECT_EQ(values<float>(flat->frames[1]), (std::vector<float>{3, 4}));
 }
 
-TEST_F(SampleFiles, BytesWithoutScaleAreTakenAsNumbersAndTheNoteSaysSo) {
+TEST_F(SampleFiles, BytesWithoutAScaleBecomeTheNumbers0To255AndANoteSaysSo) {
   const InputDescription plain{"v", "FP32", {1, 2}, "", {}, {}};
   const auto samples = read_samples(write("v.npy", "|u1", {1, 2}, "\x02\xff"), plain);
   ASSERT_TRUE(samples.ok()) << samples.error().message();

@@ -94,7 +94,7 @@ TEST(Config, AListInTheEnvironmentReplacesTheListOfTheFile) {
   EXPECT_EQ(loaded->settings.deployments, (std::vector<std::string>{"x", "y"}));
 }
 
-TEST(Config, RefusesAWrongFileAndNamesTheLine) {
+TEST(Config, RefusesAnInvalidFileAndNamesTheLine) {
   expect_refused(from_file("slots: 2\nslotz: 3\n"),
                  "server.yaml:2: unknown key 'slotz'; known here: allow_plugins, cluster");
   expect_refused(from_file("http:\n  listen: a:1\n  lisen: b\n"), "server.yaml:3: unknown key 'http.lisen'");
@@ -122,7 +122,7 @@ TEST(Config, RefusesAWrongFileAndNamesTheLine) {
   expect_refused(from_file("slots: \xFF\n"), "not UTF-8");
 }
 
-TEST(Config, NamesAWrongVariableOrFlag) {
+TEST(Config, ErrorNamesAWrongEnvironmentVariableOrFlag) {
   Sources sources;
   sources.environment = {{"MILLRACE_HTTP_LISTN", "x"}};
   expect_refused(load(sources), "MILLRACE_HTTP_LISTN: no setting has this environment variable");
@@ -168,7 +168,7 @@ TEST(Config, WarnsOfAVariableThatResemblesTheVariableOfASetting) {
   EXPECT_EQ(warnings_of({{"MILLRACE_SLOT", "4"}, {"MILLRACE_SLOTS", "4"}, {"MILLRACE_UPD", "x"}}).size(), 1U);
 }
 
-TEST(Config, RefusesASettingWhoseRequiredSettingIsMissing) {
+TEST(Config, RefusesASettingWithoutTheSettingThatItNeeds) {
   expect_refused(from_file("udp: {fragment_bytes: 1000}\n"), "udp.fragment_bytes: needs udp.listen (--udp)");
   expect_refused(from_file("repository: {mode: poll}\n"), "repository.mode: needs repository.root");
   EXPECT_TRUE(from_file("repository: {mode: none}\n").ok()) << "as if it were not there";
@@ -184,7 +184,7 @@ TEST(Config, RefusesAnOriginThatNoBrowserSends) {
   EXPECT_TRUE(from_file("http: {cors_origins: ['*', 'https://a.example', 'http://[::1]:3000']}\n").ok());
 }
 
-TEST(Config, NamesAMissingFile) {
+TEST(Config, ErrorNamesAMissingSettingsFile) {
   Sources sources;
   sources.file = "/no/such/server.yaml";
   const auto loaded = load(sources);

@@ -165,7 +165,7 @@ TEST(Tokens, FaultsInTheFileAreReportedByLineWithoutSecrets) {
   }
 }
 
-TEST(Tokens, AcceptSecretsOf16To512Characters) {
+TEST(Tokens, HaveSecretsOf16To512Characters) {
   for (const auto& [length, good] :
        std::vector<std::pair<std::size_t, bool>>{{15, false}, {16, true}, {512, true}, {513, false}}) {
     const std::string secret(length, 's');
@@ -177,7 +177,7 @@ TEST(Tokens, AcceptSecretsOf16To512Characters) {
   }
 }
 
-TEST(Tokens, CompareEveryByteOfTheDigest) {
+TEST(Tokens, MatchOnlyIfEveryDigitOfTheDigestIsEqual) {
   const std::string digest = sha256_hex(kAsker);
   const auto finds = [](const std::string& hashed) {
     const auto tokens = auth::Tokens::parse("web infer sha256:" + hashed + "\n", "f");

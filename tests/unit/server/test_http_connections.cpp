@@ -33,7 +33,7 @@ TEST_F(HttpServer, ReadsARequestThatArrivesByteByByte) {
   EXPECT_EQ(to.receive().status, 200);
 }
 
-TEST_F(HttpServer, ClosesAfterTheAnswerIfTheClientAsksForIt) {
+TEST_F(HttpServer, ClosesTheConnectionAfterTheAnswerIfTheClientAsksForIt) {
   start();
   RawClient close = client();
   EXPECT_EQ(close.exchange("GET /v2/health/live HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n")
@@ -97,7 +97,7 @@ TEST_F(HttpServer, CancelsARequestWhenItsClientPipelinesAnotherAndDisconnects) {
   EXPECT_TRUE(pipeline->wait_for_cancelled(1));
 }
 
-TEST_F(HttpServer, KeepsAQueuedRequestWhenItsClientSendsTheNext) {
+TEST_F(HttpServer, KeepsAQueuedRequestWhenItsClientSendsTheNextRequest) {
   start();
   pipeline->hold();
   RawClient to = client();

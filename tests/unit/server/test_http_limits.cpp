@@ -99,7 +99,7 @@ TEST_F(HttpServer, RefusesARequestWhoseBodyLengthIsAmbiguous) {
   EXPECT_EQ(client().exchange(get("/v2")).status, 200);
 }
 
-TEST_F(HttpServer, RequiresExactlyOneValidHost) {
+TEST_F(HttpServer, RequiresExactlyOneValidHostHeader) {
   start();
   const auto status_with = [this](const std::string& version, const std::string& lines) {
     RawClient to = client();
@@ -125,7 +125,7 @@ TEST_F(HttpServer, RequiresExactlyOneValidHost) {
   EXPECT_EQ(status_with("1.0", "Host: t\r\nHost: u\r\n"), 400);
 }
 
-TEST_F(HttpServer, RefusesARequestWithoutAHostBeforeItsBodyIsSent) {
+TEST_F(HttpServer, RefusesARequestWithoutAHostHeaderBeforeItsBodyIsSent) {
   start();
   RawClient to = client();
   const Answer answer = to.exchange("POST " + kInferTarget + " HTTP/1.1\r\nContent-Length: 16\r\n\r\n");
@@ -212,7 +212,7 @@ TEST_F(HttpServer, BoundsTheTotalSizeOfTheBodiesOfAllConnections) {
   })) << "what clients gave up is given back";
 }
 
-TEST_F(HttpServer, CountsTheBodyOfAHeadRequest) {
+TEST_F(HttpServer, CountsTheBodyOfAHeadRequestTowardsTheByteLimit) {
   ServerOptions options;
   options.max_held_bytes = 100'000;
   start(options);

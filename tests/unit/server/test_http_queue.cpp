@@ -97,7 +97,7 @@ class HttpQueue : public HttpServer {
   std::shared_ptr<models::Model> model_;
 };
 
-TEST_F(HttpQueue, AnswersTheWaitingRequestWhenTheSlotIsFreeAndRefusesOneBeyondTheQueue) {
+TEST_F(HttpQueue, AnswersAWaitingRequestWhenTheSlotIsFreeAndRefusesRequestsIfTheQueueIsFull) {
   RawClient first = running(), second = client();
   second.send(post(kInferTarget, kJsonInput));
   ASSERT_TRUE(waiting(1));

@@ -21,7 +21,7 @@ runtime::plan::ModelInfo model_of(std::vector<std::int64_t> shape) {
   return model;
 }
 
-TEST(Routes, MatchDecodesNamesAndIgnoresQueries) {
+TEST(Routes, MatchingDecodesNamesAndIgnoresQueryStrings) {
   struct Case {
     std::string_view target, pattern, model, version;
   };

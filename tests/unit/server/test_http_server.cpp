@@ -106,7 +106,7 @@ TEST_F(HttpServer, AnswersARawTensorInBinary) {
   EXPECT_EQ(answer.body.substr(json), tensor);
 }
 
-TEST_F(HttpServer, RefusesASecondInferenceHeaderLength) {
+TEST_F(HttpServer, RefusesASecondInferenceHeaderContentLength) {
   start();
   RawClient to = client();
   const std::string tensor = test::bytes_of_values({1.F, 2.F, 3.F, 4.F});
@@ -231,7 +231,7 @@ TEST_F(HttpServer, ReportsRecentFailuresAndLogWarnings) {
       << body;
 }
 
-TEST_F(HttpServer, AnswersTheDocumentedStatusAndKeepsTheConnection) {
+TEST_F(HttpServer, AnswersAWrongRequestWithTheDocumentedStatusAndKeepsTheConnection) {
   start();
   RawClient to = client();
   struct Case {

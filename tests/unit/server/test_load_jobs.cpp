@@ -114,7 +114,7 @@ int warnings(const std::string& text) {
 const LoadOrder kFirst = {"m", "1", std::nullopt}, kSecond = {"m", "2", std::nullopt};
 const LoadOrder kForced = {"m", "2", std::nullopt, false, true};
 
-TEST_F(LoadJobs, ForcedLoadDoesNotJoinAnUnforcedLoad) {
+TEST_F(LoadJobs, AForcedLoadDoesNotShareTheResultOfAnUnforcedLoad) {
   ASSERT_TRUE(load(kFirst).ok());
   auto unforced = begin_load(kSecond);
   ASSERT_TRUE(wait_for_compiler());
@@ -130,7 +130,7 @@ TEST_F(LoadJobs, ForcedLoadDoesNotJoinAnUnforcedLoad) {
   EXPECT_EQ(serving(), "2");
 }
 
-TEST_F(LoadJobs, PinningLoadDoesNotJoinALoadWithoutPin) {
+TEST_F(LoadJobs, APinningLoadDoesNotShareTheResultOfALoadWithoutAPin) {
   auto plain = begin_load(kSecond);
   ASSERT_TRUE(wait_for_compiler());
   auto pins = begin_load({"m", "2", std::nullopt, true});

@@ -48,7 +48,7 @@ TEST_F(RegistryAndMetrics, FindsTheMostRecentlyPublishedVersion) {
   EXPECT_EQ(now->all(), (std::vector{two, other}));
 }
 
-TEST_F(RegistryAndMetrics, ARefreshedViewFindsNewModelsAndAHeldModelSurvivesWithdrawal) {
+TEST_F(RegistryAndMetrics, ARefreshedViewFindsNewModelsAndAModelInUseOutlivesItsWithdrawal) {
   Registry::View view;
   EXPECT_TRUE(registry.refresh(view).empty());
   ASSERT_TRUE(registry.publish(make("m", "1")).ok());
@@ -60,7 +60,7 @@ TEST_F(RegistryAndMetrics, ARefreshedViewFindsNewModelsAndAHeldModelSurvivesWith
   EXPECT_EQ(held->info().name, "small");
 }
 
-TEST_F(RegistryAndMetrics, WithdrawsOnlyTheModelThatServes) {
+TEST_F(RegistryAndMetrics, WithdrawingAReplacedVersionKeepsTheServingVersion) {
   const auto one = make("m", "1"), two = make("m", "2");
   ASSERT_TRUE(registry.publish(one).ok());
   ASSERT_TRUE(registry.publish(two).ok());
@@ -89,7 +89,7 @@ TEST_F(RegistryAndMetrics, ReadersSeeConsistentSnapshotsWhileModelsChange) {
   done = true;
 }
 
-TEST_F(RegistryAndMetrics, StoppingTheRegistryStopsEveryPipelineAndSetsTheState) {
+TEST_F(RegistryAndMetrics, StoppingTheRegistryStopsEveryPipelineAndMakesModelsUnavailable) {
   ASSERT_TRUE(registry.publish(make("m", "1")).ok());
   registry.stop(0ms);
   const auto model = registry.snapshot()->find("m", "");

@@ -104,7 +104,7 @@ TEST_F(PinFile, ErrorSaysThatThePinIsALinkOrAFolder) {
   expect_unreadable("is no regular file");
 }
 
-TEST_F(PinFile, IsWrittenAtomicallyOverAnyFile) {
+TEST_F(PinFile, ReplacesAnyFileAtomicallyAndFollowsNoLink) {
   add("other");
   ASSERT_TRUE(write_pin(folder, 3).ok());
   EXPECT_EQ(*read_text_file(pin), "3\n");
@@ -186,7 +186,7 @@ TEST_F(PinFile, DecidesWhichVersionServes) {
       << refused.error().message();
 }
 
-TEST_F(PinFile, KeepsAModelWithoutVersionsInTheRepositoryScan) {
+TEST_F(PinFile, KeepsAModelInTheRepositoryScanIfTheModelHasNoVersions) {
   hold("1");
   EXPECT_EQ(directory().pin.version, 1U);
   ASSERT_TRUE(remove_pin(folder).ok());

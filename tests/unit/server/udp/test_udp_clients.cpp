@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, UdpClientsOnABadChannel, ::testing::Values(100U,
 
 // The network loses several NACKs in a row. The missing fragments come after the first burst; without a NACK, the
 // server repeats only the first burst.
-TEST_F(UdpClients, AsksForMissingFragmentsWhileTheServerAnswers) {
+TEST_F(UdpClients, ClientAsksForMissingFragmentsWhileTheServerAnswers) {
   const std::uint64_t seed = tests::chosen_seed() & 0xFFFFFFU;
   SCOPED_TRACE("MILLRACE_SEED=" + std::to_string(seed));
   serve(FakePipeline::Mode::kThread, {1000}, {120000});
@@ -202,7 +202,7 @@ TEST_F(UdpClients, ErrorCodesDistinguishWrongModelVersionInputAndDeadline) {
     EXPECT_EQ(client::connect(bad, {}, none).code, Code::kInvalid) << bad;
 }
 
-TEST_F(UdpClients, ContinuesAfterAModelIsReplacedAndTheServerRestarts) {
+TEST_F(UdpClients, ClientContinuesAfterAModelIsReplacedAndTheServerRestarts) {
   serve(FakePipeline::Mode::kInline, {100}, {100});
   const auto one = connected(url(listener->port()), patient());
   ASSERT_NE(one, nullptr);
@@ -217,7 +217,7 @@ TEST_F(UdpClients, ContinuesAfterAModelIsReplacedAndTheServerRestarts) {
   EXPECT_EQ(listener->counters().get(wire::ErrCode::kNoSession), 1U);
 }
 
-TEST_F(UdpClients, AWrongKeyIsNotAnswered) {
+TEST_F(UdpClients, ARequestWithAWrongKeyIsNotAnswered) {
   serve(FakePipeline::Mode::kInline, {100}, {100}, true);
   client::Options with;
   with.timeout = 1s;  // enough for twelve tries, or for four on a busy machine

@@ -205,7 +205,7 @@ TEST_F(UdpEngine, FullQueueAnswersBusyAndTheSameRequestIdMayBeSentAgain) {
   EXPECT_EQ(response(), expected(message));
 }
 
-TEST_F(UdpEngine, RequestReplacedByAnUrgentOneGetsBusyAndMayBeSentAgain) {
+TEST_F(UdpEngine, RequestReplacedByAnUrgentRequestGetsBusyAndMayBeSentAgain) {
   open();
   const Bytes message = pattern(kIn, 1);
   request(10, message);
@@ -244,7 +244,7 @@ TEST_F(UdpEngine, BusyMessageEstimatesTheWaitingTimeWithinBounds) {
   EXPECT_EQ(busy.retry_after_us, 40'000U);
 }
 
-TEST_F(UdpEngine, PipelineErrorsBecomeErrCodesAndRetriesGetTheSameErr) {
+TEST_F(UdpEngine, PipelineErrorsBecomeErrCodesAndRetriesGetTheSameErrCode) {
   open();
   const std::vector<std::pair<ErrorCode, ErrCode>> table{{ErrorCode::kDeadlineExceeded, ErrCode::kDeadline},
                                                          {ErrorCode::kUnavailable, ErrCode::kUnavailable},

@@ -181,7 +181,7 @@ class LyingServer {
   std::jthread thread_;
 };
 
-TEST_F(UdpClients, RefusesAServerThatContradictsItself) {
+TEST_F(UdpClients, ClientRefusesAServerWhoseDescriptionContradictsItself) {
   const auto ask = [&](const wire::Signature& signature, std::uint32_t output_bytes, Code expected,
                        const char* python) {
     const auto described = wire::encode(signature);
@@ -235,7 +235,7 @@ bool is_draining(std::uint16_t port) {
   return came && wire::decode(std::span(bytes).subspan(wire::kHeaderBytes), pong) && pong.draining;
 }
 
-TEST_F(UdpClients, StopAnswersAcceptedRequests) {
+TEST_F(UdpClients, StoppingTheListenerAnswersAcceptedRequests) {
   serve(FakePipeline::Mode::kManual, {100}, {100});
   const auto one = connected(url(listener->port()), patient());
   ASSERT_NE(one, nullptr);

@@ -36,7 +36,7 @@ class UdpRegistryDirectory : public ::testing::Test {
   RegistryDirectory directory{registry};
 };
 
-TEST_F(UdpRegistryDirectory, HandlesFollowPublishReplaceAndWithdraw) {
+TEST_F(UdpRegistryDirectory, HandlesChangeWhenModelsArePublishedReplacedOrWithdrawn) {
   EXPECT_EQ(directory.by_name("a", ""), nullptr);
   for (const std::uint32_t handle : {0U, 1U, 0x10001U, 0xFFFFFFFFU})
     EXPECT_EQ(look(handle), Outcome::kUnknown);

@@ -103,7 +103,7 @@ TEST(UdpHeader, EachWrongConstantIsRefusedWithItsOwnReason) {
   EXPECT_EQ(with(31, 255), Refusal::kBadLength);
 }
 
-TEST(UdpHeader, MessageTypesOfOneFragmentRefuseSeveralFragments) {
+TEST(UdpHeader, SeveralFragmentsAreRefusedForSingleFragmentMessageTypes) {
   for (int type = 3; type <= 10; ++type) {
     Header h = request(0, 2, 8);
     h.type = static_cast<Type>(type);
@@ -112,7 +112,7 @@ TEST(UdpHeader, MessageTypesOfOneFragmentRefuseSeveralFragments) {
   }
 }
 
-TEST(UdpHeader, FragmentNumbersAreAcceptedExactlyWhenAValidLayoutExists) {
+TEST(UdpHeader, FragmentNumbersAreAcceptedIfAndOnlyIfAFragmentSizeFits) {
   // Compare with a brute-force search: a layout exists if some fragment size fits the README's inequality and the
   // length of this fragment.
   for (std::uint32_t total = 1; total <= 40; ++total)
