@@ -39,21 +39,21 @@ const Net kNets[] = {
 
 constexpr SimdLevel kLevels[] = {SimdLevel::kBaseline, SimdLevel::kAvx2, SimdLevel::kAvx512Vnni};
 
-class FastLevelOnModels : public ::testing::TestWithParam<SimdLevel> {};
+class UnavailableSimdLevel : public ::testing::TestWithParam<SimdLevel> {};
 
-/// The tests FastOnModels omit the SIMD levels that this CPU lacks. This test reports each omitted level as skipped.
-TEST_P(FastLevelOnModels, ReportsSimdLevelsThatThisCpuLacksAsSkipped) {
+/// The tests FastExecutorOnModels omit the SIMD levels that this CPU lacks. This test reports each omitted level as skipped.
+TEST_P(UnavailableSimdLevel, IsReportedAsASkippedTest) {
   if (!kernels::fast::is_available(GetParam()))
     GTEST_SKIP() << "this CPU lacks level " << to_string(GetParam())
                  << ": the shared models were not run at it";
 }
 
-INSTANTIATE_TEST_SUITE_P(Zoo, FastLevelOnModels, ::testing::ValuesIn(kLevels),
+INSTANTIATE_TEST_SUITE_P(Zoo, UnavailableSimdLevel, ::testing::ValuesIn(kLevels),
                          [](const auto& level) { return std::string(to_string(level.param)); });
 
-class FastOnModels : public ::testing::TestWithParam<Net> {};
+class FastExecutorOnModels : public ::testing::TestWithParam<Net> {};
 
-TEST_P(FastOnModels, EveryTensorEqualsTheReferenceAtEverySimdLevel) {
+TEST_P(FastExecutorOnModels, EveryTensorEqualsTheReferenceAtEverySimdLevel) {
   const Net& net = GetParam();
   if (models_directory().empty())
     GTEST_SKIP() << "MILLRACE_MODELS does not name the directory of shared models";
@@ -88,7 +88,7 @@ TEST_P(FastOnModels, EveryTensorEqualsTheReferenceAtEverySimdLevel) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Zoo, FastOnModels, ::testing::ValuesIn(kNets),
+INSTANTIATE_TEST_SUITE_P(Zoo, FastExecutorOnModels, ::testing::ValuesIn(kNets),
                          [](const auto& net) { return std::string(net.param.file); });
 
 }  // namespace

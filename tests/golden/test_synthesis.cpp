@@ -223,7 +223,7 @@ TEST(Synthesis, ReadmeStatesTheMeasuredFiguresOfEveryDesign) {
   }
 }
 
-TEST(Synthesis, TheNetPttdnnFitsOneCloudKu060AtBothMeasuredIntervals) {
+TEST(Synthesis, BothMeasuredDesignsOfTheNetPttdnnFitOneCloudKu060) {
   const Result<Catalog> catalog = load_catalog();
   ASSERT_TRUE(catalog.ok()) << catalog.error().message();
   const auto designs = read_designs(*catalog);

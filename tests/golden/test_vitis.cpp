@@ -214,7 +214,7 @@ TEST_F(Vitis, WritesTheBuildFilesAndSaysThatTheyWereNeverRun) {
                                           "vitis/image0/package.tcl"}));
 }
 
-TEST_F(Vitis, KernelMatchesTheGoldenFileInLinesOf140Columns) {
+TEST_F(Vitis, KernelMatchesTheGoldenFileAndLinesHaveAtMost140Columns) {
   use_top(1, 1);
   const std::string text = emit().at("vitis/image0/kernel.v");
   std::istringstream lines(text);

@@ -87,7 +87,7 @@ TEST_F(ResidualAroundHostLayer, OneCardSendsResidualTensorsThroughTheHost) {
   }
 }
 
-TEST_F(ResidualAroundHostLayer, TwoCardsNeedNoCable) {
+TEST_F(ResidualAroundHostLayer, TwoCardsWithoutACableSendResidualTensorsThroughTheHost) {
   const fs::path net = write(residual_around_host_net(1));
   const fs::path cluster = cards(2, false);
   const Words two = {"--partitions", "2"};
@@ -95,7 +95,7 @@ TEST_F(ResidualAroundHostLayer, TwoCardsNeedNoCable) {
   expect_right(net, cluster, two);
 }
 
-TEST_F(ResidualAroundHostLayer, TwoCardsUseTheirCableForTheShortestLatency) {
+TEST_F(ResidualAroundHostLayer, TwoCardsUseTheirCableIfLatencyIsTheObjective) {
   const fs::path net = write(residual_around_host_net(1));
   const fs::path cluster = cards(2, true);
   const Words two = {"--partitions", "2", "--objective", "latency"};
@@ -103,7 +103,7 @@ TEST_F(ResidualAroundHostLayer, TwoCardsUseTheirCableForTheShortestLatency) {
   expect_right(net, cluster, two);
 }
 
-TEST_F(ResidualAroundHostLayer, OneCardIsPreferredToTwoWithACable) {
+TEST_F(ResidualAroundHostLayer, PlannerPrefersOneCardToTwoCardsWithACable) {
   const json::value plan = planned(write(residual_around_host_net(1)), cards(2, true));
   EXPECT_EQ(plan.at("partitions").as_array().size(), 1U);
   EXPECT_TRUE(copies(plan));

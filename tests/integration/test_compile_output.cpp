@@ -118,7 +118,7 @@ TEST_F(CompileOutput, TerminalTableShowsTheContentsOfEachCard) {
   expect(inspect(target_, false).out, "all checksums hold");
 }
 
-TEST_F(CompileOutput, QuietPrintsOnlyTheLineThatNamesTheOutput) {
+TEST_F(CompileOutput, QuietOptionPrintsOnlyTheLineThatNamesTheOutput) {
   for (const std::vector<std::string>& more : {std::vector<std::string>{}, {"--variants", "2"}}) {
     fs::remove_all(target_);
     std::vector<std::string> words{"--quiet"};

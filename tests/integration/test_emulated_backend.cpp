@@ -40,7 +40,7 @@ TEST(EmulatedBackend, SetsTheEnvironmentVariablesOfXrtForAnEmulatedCluster) {
   unsetenv("XCL_EMULATION_MODE");
 }
 
-TEST(EmulatedBackend, AcceptsTheSameClusterAgainAndRefusesAnother) {
+TEST(EmulatedBackend, AcceptsTheSameClusterAgainAndRefusesADifferentCluster) {
   EXPECT_EXIT(
       {
         if (!emulator::select_backend(test_cluster()).ok()) _exit(1);
@@ -68,7 +68,7 @@ TEST(EmulatedBackend, RequiresTheVendorsXrtForRealCards) {
       testing::ExitedWithCode(0), "");
 }
 
-TEST(EmulatedBackend, NamesAMissingLibraryAndInvalidClustersAndOptions) {
+TEST(EmulatedBackend, ErrorNamesAMissingLibraryOrAnInvalidClusterOrOption) {
   EXPECT_EXIT(
       {
         setenv("MILLRACE_XRT_SHIM", "/nonexistent", 1);

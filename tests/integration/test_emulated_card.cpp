@@ -113,7 +113,7 @@ TEST(EmulatedCard, ExecutesQueuedRunsOfAComputeUnitInOrder) {
   }
 }
 
-TEST(EmulatedCard, DoesNotReadHostDataThatWereNotSynced) {
+TEST(EmulatedCard, IgnoresHostDataThatWereNotSyncedToTheCard) {
   const auto image = load(0, host_to_host());
   xrt::kernel kernel(device(0), image, "millrace_ingress:{p_in0}");
   xrt::bo buffer(device(0), 4096, kernel.group_id(0));
@@ -163,7 +163,7 @@ TEST(EmulatedCard, EndsAnEgressRunAsDroppedWhenALaterFrameArrivesInstead) {
   EXPECT_EQ(later.frame(), expected(program(), frame));
 }
 
-TEST(EmulatedCard, JoinDropsAFrameWhenTheOtherInputsFrameIsLost) {
+TEST(EmulatedCard, JoinDropsAFrameIfOneOfItsInputsIsLost) {
   const auto add = add_program(kElements);
   const auto image = load(
       0, container(image_data(add, {{"a", Kind::kIngress}, {"b", Kind::kIngress}, {"out0", Kind::kEgress}})));
@@ -185,7 +185,7 @@ TEST(EmulatedCard, JoinDropsAFrameWhenTheOtherInputsFrameIsLost) {
             kernels::reference::run(add, {random_frame(kElements, 2), random_frame(kElements, 3)}).front());
 }
 
-TEST(EmulatedCard, EndsARunWithABadAddressOrSizeWithAnError) {
+TEST(EmulatedCard, ARunWithABadAddressOrSizeEndsWithAnError) {
   const auto image = load(0, host_to_host());
   xrt::kernel in(device(0), image, "millrace_ingress:{p_in0}"),
       out(device(0), image, "millrace_egress:{p_out0}");

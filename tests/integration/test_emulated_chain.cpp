@@ -233,7 +233,7 @@ TEST(EmulatedChain, ReceiverReportsAFrameOfUnexpectedSize) {
   EXPECT_EQ(supervisor.report().code, abi::FaultCode::kProtocol);
 }
 
-TEST(EmulatedChain, RefusesAnInvalidLinkRow) {
+TEST(EmulatedChain, RefusesAnInvalidRowOfTheLinkTable) {
   Chain chain;
   auto& control = *chain.controls[1];
   control.enable(kRowOut, false);

@@ -76,13 +76,13 @@ void poke(Bytes& bytes, std::size_t offset, T value) {
   std::memcpy(bytes.data() + offset, &value, sizeof value);
 }
 
-TEST(EmulatedImage, RefusesAnImageWithoutARequiredSection) {
+TEST(EmulatedImage, WithoutARequiredSectionIsRefused) {
   expect_refused(changed([](auto& parts) { parts.remove(EMULATION_DATA); }), "EMULATION_DATA");
   expect_refused(changed([](auto& parts) { parts.find(EMULATION_DATA)->clear(); }), "EMULATION_DATA");
   expect_a_good_image_loads();
 }
 
-TEST(EmulatedImage, RefusesMemoryThatTheCardLacks) {
+TEST(EmulatedImage, WithMemoryThatTheCardLacksIsRefused) {
   const auto bank = offsetof(mem_topology, m_mem_data);
   expect_refused(changed([&](auto& parts) {
                    poke(*parts.find(MEM_TOPOLOGY), bank + offsetof(mem_data, m_size), std::uint64_t{1} << 40);
@@ -105,7 +105,7 @@ TEST(EmulatedImage, RefusesMemoryThatTheCardLacks) {
   expect_a_good_image_loads();
 }
 
-TEST(EmulatedImage, RefusesComputeUnitsThatTheCardLacks) {
+TEST(EmulatedImage, WithComputeUnitsThatTheCardLacksIsRefused) {
   expect_refused(changed([](auto& parts) {
                    std::memcpy(parts.find(IP_LAYOUT)->data() + offsetof(ip_layout, m_ip_data) +
                                    offsetof(ip_data, m_name),
@@ -121,7 +121,7 @@ TEST(EmulatedImage, RefusesComputeUnitsThatTheCardLacks) {
   expect_a_good_image_loads();
 }
 
-TEST(EmulatedImage, RefusesARecordThatContradictsItsPrograms) {
+TEST(EmulatedImage, WhoseRecordContradictsItsProgramsIsRefused) {
   expect_refused(with_data([](auto& data) { data.record.abi_version = 99; }), "99");
   expect_refused(with_data([](auto& data) { data.record.partitions[0].ports[0].elements = 7; }), "in0");
   expect_refused(with_data([](auto& data) { data.record.partitions[0].ports.pop_back(); }), "");
@@ -140,7 +140,7 @@ TEST(EmulatedImage, RefusesARecordThatContradictsItsPrograms) {
   expect_a_good_image_loads();
 }
 
-TEST(EmulatedImage, LastCloseEndsTheCardProcessAndTheNextOpenStartsEmpty) {
+TEST(EmulatedImage, ClosingTheLastDeviceObjectEndsTheCardProcessAndUnloadsTheImage) {
   pid_t process = 0;
   {
     xrt::device first(2), second(2);

@@ -175,7 +175,7 @@ TEST(EmulatedUdp, DeliversNoWrongFrameWhenCardsAreKilled) {
   }
 }
 
-TEST(EmulatedUdp, RefusesFaultsOfOtherCables) {
+TEST(EmulatedUdp, RefusesInvalidNetworkFaultsAndFaultsOnUnknownCables) {
   const auto refused = [](const std::string& cable, const Faults& faults) {
     const auto status = runtime::emulator::set_faults(cluster(), cable, faults);
     return status.ok() ? std::string() : status.error().message();

@@ -134,7 +134,7 @@ TEST_F(LaunchCommand, SlurmRunsTheBatchScript) {
   EXPECT_NE(log().find("stopped"), std::string::npos) << "the server stops in order: " << log();
 }
 
-TEST_F(LaunchCommand, PrintsAnMpiJobThatFitsTheOperatorsFields) {
+TEST_F(LaunchCommand, PrintsAnMpiJobWithTheFieldsOfTheKubernetesMpiOperator) {
   ASSERT_TRUE(node_package_installed("kubernetes-models"));
   const json::array objects =
       manifests({"--print", "kubernetes", "--cluster", kHosts, "--container", "registry.example/millrace:1",

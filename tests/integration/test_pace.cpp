@@ -21,13 +21,13 @@ using runtime::emulator::FrameKey;
 using runtime::emulator::Pacer;
 using std::chrono_literals::operator""s;
 
-TEST(Pacer, PartitionWithoutPredictedTimesHasNoPace) {
+TEST(Pacer, IsOffForAPartitionWithoutPredictedTimes) {
   EXPECT_FALSE(Pacer({0, 500}, 10, {4}).has_pace());
   EXPECT_FALSE(Pacer({100, 500}, 0, {4}).has_pace());
   EXPECT_TRUE(Pacer({100, 500}, 1, {4}).has_pace());
 }
 
-TEST(Pacer, TakesFramesAnIntervalApartAndReleasesThemAfterTheDelay) {
+TEST(Pacer, StartsFramesOneIntervalApartAndReleasesEachAfterTheLatency) {
   Pacer pacer({100, 250}, 10, {4, 8});
   EXPECT_EQ(pacer.begin_of(5000), 5000U);
   const auto& first = pacer.take({1, 1}, 5000);
@@ -43,7 +43,7 @@ TEST(Pacer, TakesFramesAnIntervalApartAndReleasesThemAfterTheDelay) {
   EXPECT_EQ(pacer.oldest()->key, (FrameKey{1, 2}));
 }
 
-TEST(Pacer, HoldsOneFrameMoreThanThePipelineOfTheHardware) {
+TEST(Pacer, IsFullWithOneFrameMoreThanTheHardwarePipelineHolds) {
   Pacer pacer({100, 250}, 1, {4});  // three frames are in the pipeline at a time
   for (std::uint64_t frame = 0; frame < 4; ++frame) {
     EXPECT_FALSE(pacer.is_full()) << frame;
@@ -112,7 +112,7 @@ TEST_F(Pace, FramesTakeAtLeastThePredictedLatencyTimesTheFactor) {
   EXPECT_EQ(server.stop(SIGTERM), 0) << server.err();
 }
 
-TEST_F(Pace, RefusesAFactorBelowOneAndAlsoRealOrSimulatedCards) {
+TEST_F(Pace, OptionIsRefusedForFactorsBelowOneAndForRealOrSimulatedCards) {
   for (const char* factor : {"0", "0.5", "-1", "1000001"}) {
     const Outcome outcome = serve(kCluster, {std::string("--pace=") + factor});
     EXPECT_EQ(outcome.exit_code, 2) << outcome.err;

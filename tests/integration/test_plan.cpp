@@ -62,7 +62,7 @@ TEST_F(PlanCommand, CommunicationListsEveryMessageWithTheLoadOfTheCables) {
   EXPECT_NE(text.out.find("no deadlock: "), std::string::npos) << text.out;
 }
 
-TEST_F(PlanCommand, LoadPrintsTheSustainedRateAndLatenciesWithWaiting) {
+TEST_F(PlanCommand, LoadOptionPrintsTheSustainedRateAndTheLatenciesWithQueueing) {
   EXPECT_FALSE(planned({"--partitions", "3"}).as_object().contains("load"));
   const auto root = planned({"--partitions", "3", "--load", "1%,90%", "--load", "1e9"});
   const auto& load = root.at("load");
@@ -100,7 +100,7 @@ TEST_F(PlanCommand, RefusesADuplicateMaxUtilisationAndAnImpossibleFrameRate) {
   EXPECT_LT(rate(one), rate(all));
 }
 
-TEST_F(PlanCommand, QuietPrintsTheResultButNoProgress) {
+TEST_F(PlanCommand, QuietOptionPrintsTheResultButNoProgress) {
   const Outcome outcome = plan({"--quiet"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_TRUE(outcome.err.empty()) << outcome.err;

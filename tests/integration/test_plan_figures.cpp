@@ -391,7 +391,7 @@ TEST_F(AssumedTypes, Int8Pow2AssumesPowerOfTwoScales) {
   expect_error(plan(false, {"--assume", "int8-pow3"}), 2, {"--assume int8-pow3", "-pow2"});
 }
 
-TEST_F(PlanCommand, EachFloatNetOfDosaFitsOneCardAt5000FramesPerSecond) {
+TEST_F(PlanCommand, EachFloatNetOfTheDosaProjectFitsOneCardAt5000FramesPerSecond) {
   const fs::path models = shared_models();
   if (models.empty()) GTEST_SKIP() << "set MILLRACE_MODELS to the folder of shared models";
   const std::string nine = (kSource / "configs/clusters/nine-ku060.yaml").string();

@@ -67,7 +67,7 @@ class PluginExample : public PlanCommand {
   }
 };
 
-TEST_F(PluginExample, ModelBesideTheExampleIsTheModelOfTheseTests) {
+TEST_F(PluginExample, ModelFileOfTheExampleEqualsTheModelOfTheseTests) {
   const std::string path = (kFolder / "model.onnx").string(), bytes = example_model().bytes();
   if (std::getenv("MILLRACE_UPDATE_GOLDEN") != nullptr) {
     ASSERT_TRUE(write_file_atomically(path, bytes).ok());

@@ -188,7 +188,7 @@ TEST_F(Serve, InferSendsEveryFrameOfAnArrayAndWritesTheOutputs) {
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(out->data.data()), out->data.size()), want);
 }
 
-TEST_F(Serve, InferNamesBadInputsModelsAndServers) {
+TEST_F(Serve, InferErrorNamesABadInputModelOrServer) {
   start();
   const auto infer = [&](std::vector<std::string> more) {
     std::vector<std::string> command = {millrace_binary(), "infer"};

@@ -138,7 +138,7 @@ TEST_F(ServeRanks, OutputsOfAChainOverThreeHostsEqualTheReference) {
   for (std::size_t i = 0; i < 100; ++i) ASSERT_EQ(RanksJob::ask(connection, digits_, i), 200) << i;
 }
 
-TEST_F(ServeRanks, FindTheirHostsByTheMachinesNames) {
+TEST_F(ServeRanks, EveryRankFindsItsHostByTheNameOfTheMachine) {
   if (!TwoHosts::is_possible()) GTEST_SKIP() << "this user may not make network and UTS namespaces";
   const TwoHosts hosts;
   ASSERT_TRUE(hosts.made());
@@ -279,7 +279,7 @@ TEST_F(ServeRanks, AKilledRank0EndsAllRanksAndCards) {
   expect_gone(processes);
 }
 
-TEST_F(ServeRanks, RefuseRanksThatDoNotFitTheCluster) {
+TEST_F(ServeRanks, ServerRefusesRanksThatDoNotFitTheCluster) {
   const std::string deployment = replicas();
   const auto serve = serving(deployment);
   const auto has = [](const std::string& text, const std::string& part) {

@@ -111,7 +111,7 @@ TEST_F(ServeService, AcceptsSecretFilesReadableOnlyByItsUserWithoutAWarning) {
 }
 
 /// The service's user is a DynamicUser and has no home directory, so the unit must set the cache's folder.
-TEST_F(ServeService, EnvironmentOfTheSystemdUnitSufficesForARepository) {
+TEST_F(ServeService, EnvironmentOfTheSystemdUnitSufficesToServeARepository) {
   const auto root = directory_.path() / "models", caches = directory_.path() / "cache";
   const std::string cluster = std::string(tests::source_dir()) + "/configs/clusters/one-ku060.yaml";
   deploy(chain_program(2), runtime::plan::load_cluster(cluster).value(), 1, root / "chain" / "1");

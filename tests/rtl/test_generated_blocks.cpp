@@ -629,7 +629,7 @@ TEST_F(GeneratedBlocks, ConvolutionsEqualTheReferenceUnderStalls) {
   run(blocks, 0.3);
 }
 
-TEST_F(GeneratedBlocks, ConvolutionsOfFewRowsEqualTheReferenceWithEveryWindowStyle) {
+TEST_F(GeneratedBlocks, ConvolutionsOfInputsWithFewRowsEqualTheReferenceWithEveryWindowStyle) {
   Blocks blocks;
   add_low(blocks);
   ASSERT_FALSE(HasFatalFailure());
@@ -649,14 +649,14 @@ TEST_F(GeneratedBlocks, UnrolledBlocksEqualTheReferenceUnderStalls) {
   run(blocks, 0.3);
 }
 
-TEST_F(GeneratedBlocks, PoolingElementwiseBlocksAndBranchesEqualTheReferenceAndTakeThePredictedCycles) {
+TEST_F(GeneratedBlocks, PoolingAndElementwiseBlocksAndBranchesEqualTheReferenceAndTakeThePredictedCycles) {
   Blocks blocks;
   add_others(blocks);
   add_branch(blocks);
   run(blocks, 0);
 }
 
-TEST_F(GeneratedBlocks, PoolingElementwiseBlocksAndBranchesEqualTheReferenceUnderStalls) {
+TEST_F(GeneratedBlocks, PoolingAndElementwiseBlocksAndBranchesEqualTheReferenceUnderStalls) {
   Blocks blocks;
   add_others(blocks);
   add_branch(blocks);
