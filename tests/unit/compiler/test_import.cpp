@@ -445,7 +445,7 @@ TEST(Import, ListsEveryWrongNodeButNotTheNodesThatDependOnWrongNodes) {
   EXPECT_EQ(g.error().message().find("behind"), std::string::npos) << g.error().message();
 }
 
-TEST(Import, EscapesControlCharactersInNames) {
+TEST(Import, ErrorEscapesControlCharactersInNames) {
   OnnxModel m = small_model();
   m.node("LSTM", {"y"}, "\x1b[2Jmemory\nerror: forged");
   const auto g = import_model(m);

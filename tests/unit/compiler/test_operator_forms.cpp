@@ -165,7 +165,7 @@ void expect_int32_meaning(const OnnxModel& m) {
   EXPECT_EQ(run_to_int32(c->program, input), interpret(c->imported, input));
 }
 
-TEST(Operators, OutputsInt32WhenTheAccumulatorIsOnlySixteenBitsWide) {
+TEST(Operators, OutputIsInt32EvenIfTheAccumulatorHasOnlySixteenBits) {
   for (const bool reordered : {false, true}) {
     OnnxModel m;
     m.input("x", {1, 2, 4, 3});

@@ -219,7 +219,7 @@ TEST(TestPrograms, AWrongByteOnAnyLinkChangesTheOutput) {
     for (const std::uint32_t cards : {2U, 3U}) expect_a_wrong_byte_to_show(program, cards);
 }
 
-TEST(TestPrograms, WrongVersionOnOneCardChangesTheOutput) {
+TEST(TestPrograms, AWrongModelVersionOnOneCardChangesTheOutput) {
   const auto three = tests::chain_program(3), six = tests::chain_program(6),
              other = tests::chain_program(6, 4, 99);
   expect_every_mixture_to_show(three, tests::trained_again(three), 3);

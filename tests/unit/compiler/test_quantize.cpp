@@ -114,7 +114,7 @@ TEST(Quantize, FloatEvaluatorComputesOperatorsAsOnnxDefinesThem) {
     EXPECT_NEAR(static_cast<double>(evaluator->value(graph->outputs[0])[i]), wanted[i], 1e-4);
 }
 
-TEST(Quantize, FloatEvaluatorRoundsQuantisersOnceAndSaturates) {
+TEST(Quantize, FloatEvaluatorRoundsOnceAtAQuantiserAndSaturates) {
   OnnxModel m;
   m.input("x", {1, 5});
   m.pair("x", 0.5F, 3, "q");

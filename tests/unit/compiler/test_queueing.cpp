@@ -82,7 +82,7 @@ TEST(Queueing, CreditsChangeWhereFramesWaitButNotHowLong) {
   EXPECT_NEAR(bounded.p99, free.p99, 1e-6);
 }
 
-TEST(Queueing, FrameAloneTakesTheSumOfItsDelays) {
+TEST(Queueing, AFrameThatNeverWaitsTakesTheSumOfItsDelays) {
   Network network = row({3, 5, 2});
   network.pipelines[0].steps[1].delay_seconds = 1;  // the station computes while the frame arrives
   network.pipelines[0].steps[2].delay_seconds = 9;  // the station computes several frames at once

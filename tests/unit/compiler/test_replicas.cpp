@@ -358,7 +358,7 @@ TEST(Replicas, OptimalityGapIsBoundedEvenWithTooManyCardGroupsToTry) {
   EXPECT_LT(soonest.gap, 2);
 }
 
-TEST(Replicas, UsesAsManyReplicasAsTheTargetRateNeeds) {
+TEST(Replicas, AreAsManyAsTheTargetRateNeeds) {
   Problem problem = row({1024}, 4, 16);
   problem.targets.frames_per_second = 1e8 / 64;
   EXPECT_EQ(solved(problem).replicas(), 1U);
@@ -386,7 +386,7 @@ TEST(Replicas, LatencyObjectiveUsesTheFastestGroupOfEqualCards) {
   EXPECT_GE(found.copies[0][0], 2U);
 }
 
-TEST(Replicas, ReportsAnOptimalityGapUnlessFewerCardsAreProvedImpossible) {
+TEST(Replicas, OptimalityGapIsReportedUnlessFewerCardsAreProvedImpossible) {
   // The search finds that replicas on two cards each meet the latency target. It does not prove that replicas on one
   // card each miss it.
   Problem problem = row(std::vector<std::uint64_t>(12, 1024), 4, 40);
@@ -398,7 +398,7 @@ TEST(Replicas, ReportsAnOptimalityGapUnlessFewerCardsAreProvedImpossible) {
   EXPECT_GE(found.gap, 1) << "two cards instead of four";
 }
 
-TEST(Replicas, BuildsOrRefusesTheRequestedNumberOfReplicas) {
+TEST(Replicas, RequestedNumberOfReplicasIsPlannedOrRefused) {
   Problem problem = row({64, 64}, 4, 16);
   problem.replicas = 3;
   EXPECT_EQ(solved(problem).replicas(), 3U);

@@ -241,7 +241,7 @@ TEST(Synth, CachesNoTruncatedStatistics) {
                  "24 of the 32 cells");
 }
 
-TEST(Synth, CachesNothingIfOneInstanceIsTruncated) {
+TEST(Synth, CachesNothingIfTheStatisticsOfOneInstanceAreTruncated) {
   const Stand stand("sed '/LUT1/d' ../../../statistics > cells.txt\n");
   const Cache cache = stand.cache();
   const auto failed = synthesise(stand.yosys(), cache, {job("mr_alone", 1), job("mr_alone", 2)});

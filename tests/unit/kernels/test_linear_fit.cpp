@@ -87,7 +87,7 @@ TEST(LinearFit, NeverReturnsAWrongFit) {
   EXPECT_GT(below, 50) << "and still close to a line";
 }
 
-TEST(LinearFit, FitsAConstantChannelFarFromZero) {
+TEST(LinearFit, FitsAChannelWhoseResultIsConstantFarFromZero) {
   // If a convolution's weights are all zero and its output scale is tiny, its accumulators can be as far from zero as
   // in the range below.
   const std::vector<std::int64_t> thresholds = {1073741700, 1073741760, 1073741800};
@@ -98,7 +98,7 @@ TEST(LinearFit, FitsAConstantChannelFarFromZero) {
     EXPECT_EQ(fit->count(static_cast<std::int32_t>(acc)), 2);
 }
 
-TEST(LinearFit, FitFromBelowIsConstantIfOnlyOneThresholdIsReachable) {
+TEST(LinearFit, ApproximationFromBelowIsConstantIfOnlyOneThresholdIsReachable) {
   const std::vector<std::int64_t> thresholds = {-500, 7, 600};
   const AccumulatorRange range{-100, 100};
   const auto fit = fit_from_below(thresholds, range);

@@ -9,7 +9,7 @@ using State = ResponseReader::State;
 
 const std::string kAnswer = "HTTP/1.1 200 OK\r\nContent-Type: x\r\ncontent-LENGTH:  5 \r\n\r\nhello";
 
-TEST(ResponseReader, FindsTheEndHoweverTheBytesAreSplit) {
+TEST(ResponseReader, FindsTheEndOfAResponseHoweverTheBytesAreSplit) {
   for (std::size_t cut = 0; cut <= kAnswer.size(); ++cut) {
     ResponseReader reader;
     const State first = cut == 0 ? State::kMore : reader.feed(kAnswer.substr(0, cut));

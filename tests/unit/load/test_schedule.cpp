@@ -103,7 +103,7 @@ TEST(ClosedLoop, AServerStallDelaysOnlyOneRequestPerConnection) {
   EXPECT_EQ(tally.late, 0U);
 }
 
-TEST(ClosedLoop, SendsRequestsUntilTheEnd) {
+TEST(ClosedLoop, SendsRequestsUntilTheRunEnds) {
   Schedule schedule(kStart, 1s, 2s, std::nullopt);
   EXPECT_FALSE(schedule.take(kStart)->measured);
   EXPECT_TRUE(schedule.take(kStart + 1s)->measured);

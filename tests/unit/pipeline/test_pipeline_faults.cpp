@@ -423,7 +423,7 @@ TEST_F(PipelineFaults, SurvivesACardsDeathAtEveryOperationOfAChain) {
   }
 }
 
-TEST_F(PipelineFaults, SurvivesACardsDeathAtEveryOperationOfADiamond) {
+TEST_F(PipelineFaults, SurvivesACardsDeathAtEveryOperationOfADiamondShapedPipeline) {
   for (std::uint64_t n = 1; n <= 120; ++n) {
     SCOPED_TRACE("operation " + std::to_string(n));
     survive_death_at(n, diamond());

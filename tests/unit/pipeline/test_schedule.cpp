@@ -61,7 +61,7 @@ TEST(Schedule, AStageThatReadsAResultTwiceWaitsForTheResultOnce) {
   EXPECT_EQ(schedule.tasks.back().waits, 2U);
 }
 
-TEST(Schedule, RefusesAModelWithoutACard) {
+TEST(Schedule, RefusesADeploymentThatUsesNoCard) {
   PlanBuilder builder;
   builder.input("x").host("h", {"x"}, 1).output("y", "h");
   const Plan plan = builder.build();

@@ -259,7 +259,7 @@ TEST_F(ClusterFile, RefusesRealAndEmulatedCardsOnOneHost) {
       "is real, and the other is emulated");
 }
 
-TEST_F(ClusterFile, RefusesAnotherSchemaAndNamesTheSchemaNumber) {
+TEST_F(ClusterFile, RefusesAnUnknownSchemaAndNamesTheSchemaNumber) {
   has(refusal("schema: 2\ncards: []\n", 1), "2 is not a schema");
   has(refusal("cards: []\n", 1), "'schema' is missing");
 }

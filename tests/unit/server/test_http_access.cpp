@@ -89,7 +89,7 @@ TEST_F(GuardedHttpServer, RefusesAClientBeforeReadingTheBody) {
   EXPECT_EQ(answer.headers.at("connection"), "close");
 }
 
-TEST_F(GuardedHttpServer, AnswersHeadAndCorsWhenItRefusesBeforeTheBody) {
+TEST_F(GuardedHttpServer, RefusalsBeforeTheBodyFollowTheRulesOfHeadAndCors) {
   const std::string length = "Content-Length: 60000\r\n",
                     lines = "X-Request-Id: abc-1\r\nOrigin: https://panel.example\r\n";
   const auto post_to = [&](const std::string& target, const std::string& more) {
@@ -243,7 +243,7 @@ TEST_F(HttpServer, RefusesAdminRequestsFromPagesOfOtherHosts) {
   EXPECT_EQ(to.exchange("OPTIONS /v2 HTTP/1.1\r\nHost: t\r\nOrigin: http://a\r\n\r\n").status, 405);
 }
 
-TEST_F(HttpServer, ForbidsOtherPagesToFrameTheConsole) {
+TEST_F(HttpServer, ForbidsOtherPagesToShowTheConsoleInAFrame) {
   start();
   RawClient to = client();
   for (const char* file : {"/", "/console/main.js"}) {

@@ -172,7 +172,7 @@ TEST_F(Tls, AnswersPipelinedRequestsInOrder) {
   }
 }
 
-TEST_F(Tls, KeepsPipelinedRequestsApartBehindALongInference) {
+TEST_F(Tls, AnswersRequestsSeparatelyThatArriveInPiecesDuringALongInference) {
   ServerOptions options;
   options.linger = 20ms;  // the server often checks deadlines and watches connections
   start_tls(options);
@@ -190,7 +190,7 @@ TEST_F(Tls, KeepsPipelinedRequestsApartBehindALongInference) {
   EXPECT_TRUE(to.exchange(raw_request(4)).ends_with(raw_answer(4)));
 }
 
-TEST_F(Tls, BoundsTheBytesThatAWaitingClientMaySend) {
+TEST_F(Tls, BoundsTheBytesThatAClientMaySendWhileItWaitsForAnAnswer) {
   ServerOptions options;
   options.linger = 20ms;
   start_tls(options);

@@ -420,7 +420,7 @@ TEST(JsonNumbers, AreNeitherReadFromBooleansNorConvertedToHalfPrecision) {
   }
 }
 
-TEST(JsonNumbers, RoundTripFloatsExactly) {
+TEST(JsonNumbers, PreserveFloatsExactly) {
   const std::uint32_t seed = 20240613;
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937 random(seed);
@@ -439,7 +439,7 @@ TEST(JsonNumbers, RoundTripFloatsExactly) {
   EXPECT_EQ(std::memcmp(request->inputs[0].data(), sent.data(), sent.size() * 4), 0);
 }
 
-TEST(JsonRequests, RefuseMoreNumbersThanTheInputOfTheModelHas) {
+TEST(JsonRequests, WithMoreNumbersThanTheModelInputAreRefused) {
   std::string body = R"({"inputs":[)";
   for (int i = 0; i < 100; ++i) body += R"({"name":"x","data":[1,2,3]},)";
   const auto request = parse(two_inputs(), body + "{}]}");

@@ -77,7 +77,7 @@ TEST(InferResponse, WritesEachClassInBinaryFormAfterItsLength) {
   EXPECT_NE(response->body.find(R"("binary_data_size":16)"), std::string::npos) << response->body;
 }
 
-TEST(JsonNumbers, RefuseNanAndInfinityInAnswers) {
+TEST(JsonNumbers, AreNeverNanOrInfinityInAnswers) {
   const float values[] = {1, std::nanf(""), std::numeric_limits<float>::infinity()};
   std::string out;
   const auto nan = append_numbers(out, "FP32", std::as_bytes(std::span(values)), "output 'y'");

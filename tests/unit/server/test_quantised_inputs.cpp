@@ -69,7 +69,7 @@ TEST(QuantisedInputs, AreNotOfferedIfQuantisingWouldChangeTheIntegers) {
   EXPECT_FALSE(quantised_inputs(quantising({ElementType::Kind::kBipolar, 1}, {1.F}, 0))[0]);
 }
 
-TEST(QuantisedInputs, RoundTripEveryInteger) {
+TEST(QuantisedInputs, PreserveEveryInteger) {
   for (const float scale : {0.1F, 0.0039215689F, 7.3F, 1.F}) {
     const auto input = *quantised_inputs(quantising(kInt8, {scale}, 5))[0];
     for (int q = -128; q <= 127; ++q) {

@@ -27,7 +27,7 @@ TEST(Signature, IgnoresEverythingButInputsAndOutputs) {
   EXPECT_EQ(signature_difference(model(), next), "");
 }
 
-TEST(Signature, NamesEachDifference) {
+TEST(Signature, ComparisonNamesEachDifference) {
   ModelInfo next = model();
   next.inputs[0].shape = {1, 3, 8};
   EXPECT_EQ(signature_difference(model(), next), "input 'x' was FP32 [1,8], is FP32 [1,3,8]");

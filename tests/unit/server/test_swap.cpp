@@ -94,7 +94,7 @@ TEST_F(SwapTest, PolicyDrainStopsTheOldVersionFirstAndPolicyAutoFallsBackToDrain
   EXPECT_EQ(serving_version(), "2");
 }
 
-TEST_F(SwapTest, VersionThatStartsAtTheSecondAttemptServes) {
+TEST_F(SwapTest, AVersionThatStartsOnlyAtTheSecondAttemptServes) {
   Swapper swap = swapper();
   ASSERT_TRUE(swap.swap(nullptr, version("1"), SwapPolicy::kAuto).status.ok());
   pool.fail["2"] = 1;

@@ -92,7 +92,7 @@ TEST_F(StoredTestFrames, VerificationNamesTheOutputElementThatDiffers) {
       << verified.error().message();
 }
 
-TEST_F(StoredTestFrames, RefusesTestFramesThatContradictTheModelOrEachOther) {
+TEST_F(StoredTestFrames, AreRefusedIfTheyContradictTheModelOrEachOther) {
   expect_refused("in0.npy");
   write("in0.npy", array({3, 2, 2}, 0));
   expect_refused("contains no expected output");

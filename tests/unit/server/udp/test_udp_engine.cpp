@@ -174,7 +174,7 @@ TEST_F(UdpEngine, RequestIdsBelowTheWindowOrTheSessionStartAreStale) {
   EXPECT_EQ(answer().code(), ErrCode::kStale);
 }
 
-TEST_F(UdpEngine, FullRequestWindowAnswersBusyAndLosesNoRequest) {
+TEST_F(UdpEngine, AnswersBusyIfTheRequestWindowIsFullAndLosesNoRequest) {
   options.window = 4;
   make();
   open();
@@ -192,7 +192,7 @@ TEST_F(UdpEngine, FullRequestWindowAnswersBusyAndLosesNoRequest) {
   EXPECT_TRUE(answers().empty()) << "taken now";
 }
 
-TEST_F(UdpEngine, FullQueueAnswersBusyAndTheSameRequestIdMayBeSentAgain) {
+TEST_F(UdpEngine, AnswersBusyIfTheQueueIsFullAndAcceptsTheSameRequestIdLater) {
   open();
   pipeline.capacity = 0;
   const Bytes message = pattern(kIn, 1);
