@@ -226,7 +226,7 @@ TEST(HostOnOnnxRuntime, FloatPreprocessingBeforeTheFirstQuantiserEqualsOnnxRunti
   expect_equal_steps(m, kPicture, "y");
 }
 
-TEST(HostOnOnnxRuntime, AveragePoolThatDoesNotCountPaddingEqualsOnnxRuntime) {
+TEST(HostOnOnnxRuntime, AveragePoolThatIgnoresPaddingEqualsOnnxRuntime) {
   OnnxModel m = with_picture();
   m.pair("conv", 1.0F / 8, 0, "conv8");
   m.node("InstanceNormalization",

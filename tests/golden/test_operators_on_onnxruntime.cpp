@@ -209,7 +209,7 @@ TEST(ComparedWithOnnxRuntime, AveragePoolIsEqualIfTheInputScaleIsAPowerOfTwo) {
       }
 }
 
-TEST(ComparedWithOnnxRuntime, AveragesThatDoNotCountTheirPaddingAreEqual) {
+TEST(ComparedWithOnnxRuntime, AveragePoolsThatIgnorePaddingAreEqual) {
   for (const std::int64_t ceil : {0, 1})
     for (const Case& c : cases(8)) {
       if (!is_power_of_two(c.a.scale)) continue;

@@ -118,7 +118,7 @@ TEST_F(ResidualAroundHostLayer, FollowingTheSavedPlanGivesTheSameHostBlocksAndRa
   EXPECT_EQ(again.at("predicted").at("frames_per_second"), own.at("predicted").at("frames_per_second"));
 }
 
-TEST_F(ResidualAroundHostLayer, OneCardIsSimulatedAtRtlFidelity) {
+TEST_F(ResidualAroundHostLayer, OutputsOfOneCardAtRtlFidelityEqualTheReference) {
   const fs::path deployment = directory_.path() / "deployment";
   const Outcome compiled = compile_model(write(residual_around_host_net(1)), cards(1, false), deployment);
   ASSERT_EQ(compiled.exit_code, 0) << compiled.err;

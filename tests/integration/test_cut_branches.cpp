@@ -133,7 +133,7 @@ TEST_F(CutBranches, NetCutInsideABranchJoinsItsBranchesCorrectly) {
   expect_bytes_of(whole, 3, 3);
 }
 
-TEST_F(CutBranches, EachInnerCardRelaysASkipConnectionFromFirstToLastCard) {
+TEST_F(CutBranches, EachInnerCardRelaysASkipConnectionFromTheFirstToTheLastCard) {
   const auto whole = skip_program(4);
   cut(whole, emulated_row(), {"conv0", "conv1", "conv2", "conv3"});
   EXPECT_EQ(relays(), 2U);

@@ -333,7 +333,7 @@ TEST(EmulatedCard, ComputesWhileTheNeighbouringCardIsReloadedAndKilled) {
   EXPECT_GT(frames, 0);
 }
 
-TEST(EmulatedCard, WakesEachOfSeveralThreadsThatWait) {
+TEST(EmulatedCard, WakesEachOfSeveralThreadsThatWaitForTheirRuns) {
   const auto image = load(2, empty_kernel_image());
   xrt::kernel kernel(device(2), image, "millrace_nop");
   std::atomic<int> completed{0};

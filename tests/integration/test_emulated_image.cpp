@@ -158,7 +158,7 @@ TEST(EmulatedImage, ClosingTheLastDeviceObjectEndsTheCardProcessAndUnloadsTheIma
   EXPECT_THROW(xrt::bo(again, 4096, 0), std::exception) << "no image, no memory banks";
 }
 
-TEST(EmulatedImage, DoesNotCrashOnDamagedBytes) {
+TEST(EmulatedImage, WithDamagedBytesCrashesNothing) {
   const std::uint32_t seed = chosen_seed();
   RecordProperty("seed", std::to_string(seed));
   SCOPED_TRACE("seed " + std::to_string(seed));
@@ -177,7 +177,7 @@ TEST(EmulatedImage, DoesNotCrashOnDamagedBytes) {
   expect_a_good_image_loads();
 }
 
-TEST(EmulatedImage, DoesNotCrashOnDamagedTables) {
+TEST(EmulatedImage, WithDamagedTablesCrashesNothing) {
   const std::uint32_t seed = chosen_seed();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937 random(seed);

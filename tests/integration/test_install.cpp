@@ -181,7 +181,7 @@ TEST_F(Install, EveryReadmeThatAnInstalledFileRefersToIsInstalled) {
   EXPECT_GT(named, 10U) << "the test finds what is named";
 }
 
-TEST_F(Install, ShippedClustersAreFoundByName) {
+TEST_F(Install, ShippedClusterFilesAreFoundByName) {
   fs::copy_file(kVectors / "lenet5_qdq_s8_pow2.onnx", elsewhere() / "named.onnx");
   const auto plan = [&](const std::string& cluster) {
     return run_program(

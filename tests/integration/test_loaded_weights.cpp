@@ -306,7 +306,7 @@ TEST_F(LoadedLenet, DamagedParametersAreRefusedAndTheErrorNamesTheFile) {
   EXPECT_EQ(run("inspect", copy).exit_code, 0) << "the copy itself is good";
 }
 
-TEST_F(LoadedLenet, RefusesAnUnknownWeightLocation) {
+TEST_F(LoadedLenet, CompileRefusesAnUnknownWeightLocation) {
   const Outcome outcome = compile(kModel, first_, {"--weights", "engraved"});
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_NE(outcome.err.find("--weights"), std::string::npos) << outcome.err;

@@ -46,7 +46,7 @@ fs::path find(const std::string& model) {
 
 class ModelFormats : public testing::TestWithParam<std::string> {};
 
-TEST_P(ModelFormats, ModelCompilesVerifiesAndServesOnOneCard) {
+TEST_P(ModelFormats, ModelIsCompiledVerifiedAndServedOnOneCard) {
   const fs::path model = find(GetParam());
   if (model.empty())
     GTEST_SKIP() << GetParam() << " is not there: set MILLRACE_MODELS to the folder of shared models";

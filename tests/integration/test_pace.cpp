@@ -91,7 +91,7 @@ class Pace : public testing::Test {
   double latency_ = 0;  // as predicted, in seconds
 };
 
-TEST_F(Pace, FramesTakeAtLeastThePredictedLatencyTimesTheFactor) {
+TEST_F(Pace, FramesTakeAtLeastThePredictedLatencyTimesThePaceFactor) {
   constexpr int kFactor = 2000;
   BackgroundProgram server({millrace_binary(), "serve", "--deployment", deployment(), "--http", "127.0.0.1:0",
                             "--cluster", kCluster, "--pace=" + std::to_string(kFactor)});

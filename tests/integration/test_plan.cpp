@@ -36,7 +36,7 @@ TEST_F(PlanCommand, TerminalOutputKeepsTo80ColumnsWithoutColours) {
   }
 }
 
-TEST_F(PlanCommand, CommunicationListsEveryMessageWithTheLoadOfTheCables) {
+TEST_F(PlanCommand, CommOptionListsEveryMessageAndTheLoadOfTheCables) {
   EXPECT_FALSE(planned({"--partitions", "3"}).as_object().contains("communication"));
   const auto root = planned({"--partitions", "3", "--comm"});
   const auto& communication = root.at("communication");
@@ -139,7 +139,7 @@ TEST_F(PlanCommand, RefusesToOverwriteItsInputsOrToWriteOneFileTwice) {
   EXPECT_FALSE(fs::exists(file("a")));
 }
 
-TEST_F(PlanCommand, RefusesImpossibleTimesAndNamesTheOption) {
+TEST_F(PlanCommand, RefusesImpossibleTimeValuesAndNamesTheOption) {
   for (const std::string option : {"--host-time", "--max-latency"})
     for (const char* time : {"0", "-1us", "30xs", "us", "nan", "inf", "1e30s", "2e6s", "1e-30us"})
       expect_error(plan({option, time}), 2, {option + " " + time, "give a time from 1ns to 3600s"});

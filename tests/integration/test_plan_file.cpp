@@ -151,7 +151,7 @@ TEST_F(PlanCommand, EachCableBetweenTwoCardsCostsTheHardwareOfOneLink) {
   EXPECT_EQ(two.second, one.second + 100);
 }
 
-TEST_F(PlanCommand, ErrorNamesTheLineOfAnImpossibleSplitOrHostBlock) {
+TEST_F(PlanCommand, ErrorNamesTheLineOfAnImpossibleSplitOrHostBlockInThePlanFile) {
   (void)planned({"--split", "gemm_24=2", "--save-plan", file("plan.yaml")});
   const std::string own = *read_text_file(file("plan.yaml"));
   const auto with = [&](const std::string& splits, const std::string& host = "") {

@@ -111,7 +111,7 @@ TEST_F(RepositoryForce, PollingLogsARefusalOnceMoreWhenTheServingVersionIsDelete
   EXPECT_EQ(serving(), "1");
 }
 
-TEST_F(RepositoryForce, ContradictingParametersAreRefused) {
+TEST_F(RepositoryForce, ParametersThatContradictForceAreRefused) {
   host.start();
   const std::string model = "/v2/repository/models/m/";
   for (const auto& [route, parameters] :

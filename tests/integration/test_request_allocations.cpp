@@ -37,7 +37,7 @@ std::string binary_header(const runtime::plan::ModelInfo& model) {
 
 class RequestAllocations : public testing::TestWithParam<std::uint32_t> {};
 
-TEST_P(RequestAllocations, OnlyTheHttpParserAllocates) {
+TEST_P(RequestAllocations, OnlyTheHttpParserAllocatesMemoryForARequest) {
   const TemporaryDirectory directory("millrace-allocations");
   const auto cluster = emulated_ring(GetParam());
   auto opened =

@@ -122,7 +122,7 @@ TEST_F(RtlSimulation, AFailedAssertionIsReportedAsAFaultAndPrintsNothing) {
   EXPECT_NE(executor.fault().find("made_to_hold"), std::string::npos) << executor.fault();
 }
 
-TEST_F(RtlSimulation, PortsThatDifferFromTheProgramsAreRefused) {
+TEST_F(RtlSimulation, PortsThatDifferFromThoseOfTheProgramAreRefused) {
   HandMade made;
   const auto simulation = open(made);
   HandMade other = made;

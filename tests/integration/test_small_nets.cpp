@@ -64,7 +64,7 @@ SmallNet wide_net(std::int64_t width) {
 
 class EveryDevice : public SmallNets, public testing::WithParamInterface<std::string> {};
 
-TEST_P(EveryDevice, CompilesVerifiesAndServesWideNets) {
+TEST_P(EveryDevice, WideNetsAreCompiledVerifiedAndServed) {
   for (const SmallNet& net : {wide_net(128), wide_net(640), picture_net(64)})
     expect_built_and_served(net, GetParam());
 }
@@ -76,7 +76,7 @@ TEST_F(SmallNets, ANetWith1024InputsAndOutputsIsServed) {
   expect_built_and_served(wide_net(1024), "ku060");
 }
 
-TEST_F(SmallNets, PlanOnlyDevicesArePlannedForButNotCompiledFor) {
+TEST_F(SmallNets, PlanAcceptsAPlanOnlyDeviceAndCompileRefusesIt) {
   const auto names = devices(true);
   ASSERT_FALSE(names.empty());
   for (const std::string& device : names)
@@ -105,7 +105,7 @@ TEST_F(SmallNets, ErrorNamesTheScarceResourceIfANetDoesNotFit) {
 }
 
 /// The host computes the middle of the net. One card computes the layers before and after it.
-TEST_F(SmallNets, NoHostOptionRefusesALayerWithoutHardwareAndGivesTheReason) {
+TEST_F(SmallNets, OptionNoHostRefusesALayerWithoutHardwareAndGivesTheReason) {
   const fs::path file = write(host_layers_net());
   const Outcome refused = run_program(
       {millrace_binary(), "plan", file.string(), "--cluster", cluster("ku060").string(), "--no-host"});

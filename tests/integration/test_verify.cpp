@@ -227,7 +227,7 @@ TEST_F(Verify, RefusesADamagedImage) {
   EXPECT_NE(outcome.err.find("images/"), std::string::npos) << outcome.err;
 }
 
-TEST(Devices, ListsAndChecksTheCardsOfAnEmulatedCluster) {
+TEST(DevicesCommand, ListsAndChecksTheCardsOfAnEmulatedCluster) {
   const std::string cluster = std::string(tests::source_dir()) + "/configs/clusters/three-ku060.yaml";
   const Outcome outcome = run_program({kMillrace, "devices", "--cluster", cluster, "--check", "--json"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
@@ -239,7 +239,7 @@ TEST(Devices, ListsAndChecksTheCardsOfAnEmulatedCluster) {
   EXPECT_TRUE(document.at("emulated").as_bool());
 }
 
-TEST(Devices, WithoutXrtAdvisesToNameACluster) {
+TEST(DevicesCommand, ErrorWithoutXrtAdvisesToNameACluster) {
   const Outcome outcome = run_program({"/usr/bin/env", "-u", "XILINX_XRT", kMillrace, "devices"});
   EXPECT_EQ(outcome.exit_code, 3);
   EXPECT_NE(outcome.err.find("--cluster"), std::string::npos) << outcome.err;
