@@ -455,7 +455,7 @@ TEST_F(CommandLine, ServeRefusesAPortInUseAndAMalformedAddress) {
   EXPECT_EQ(first.stop(SIGTERM), 0) << first.err();
 }
 
-TEST_F(CommandLine, VerifyNamesAnUnknownFidelity) {
+TEST_F(CommandLine, VerifyErrorNamesAnUnknownFidelity) {
   ASSERT_EQ(compile(kModel, kThreeCards, file("d")).exit_code, 0);
   expect_error(millrace({"verify", file("d").string(), "--fidelity", "exact"}), 2, {"exact"});
 }

@@ -156,7 +156,7 @@ TEST(EmulatedProcess, LeavesNoCardProcessWhenTheProgramIsKilledOrExits) {
   EXPECT_TRUE(children_named(program.pid(), "millrace-card").empty());
 }
 
-TEST(EmulatedProcess, CardsIgnoreSignalsForTheProgram) {
+TEST(EmulatedProcess, CardProcessesIgnoreSignalsMeantForTheProgram) {
   ThreeImages images;
   BackgroundProgram program(images.command("stay"));
   ASSERT_TRUE(program.wait_for_line("", std::chrono::seconds(60)).has_value());
@@ -166,7 +166,7 @@ TEST(EmulatedProcess, CardsIgnoreSignalsForTheProgram) {
     for (const int signal : {SIGINT, SIGTERM, SIGHUP}) EXPECT_TRUE(ignores(card, signal)) << signal;
 }
 
-TEST(EmulatedProcess, CardsInheritNoDescriptorOfTheProgram) {
+TEST(EmulatedProcess, CardProcessesInheritNoDescriptorOfTheProgram) {
   ThreeImages images;
   BackgroundProgram program(images.command("stay"));
   ASSERT_TRUE(program.wait_for_line("", std::chrono::seconds(60)).has_value());

@@ -153,7 +153,7 @@ TEST_F(LaunchCommand, PrintsAnMpiJobWithTheFieldsOfTheKubernetesMpiOperator) {
   EXPECT_EQ(objects[1].at("spec").at("ports").at(0).at("port"), 8000);
 }
 
-TEST_F(LaunchCommand, PrintsReplicasBehindAServiceForAClusterOfOneHost) {
+TEST_F(LaunchCommand, PrintsKubernetesReplicasBehindAServiceForAClusterOfOneHost) {
   ASSERT_TRUE(node_package_installed("kubernetes-models"));
   const json::array objects = manifests({"--print", "kubernetes", "--cluster", kOneHost, "--container",
                                          "millrace", "--replicas", "4", "--http", "0.0.0.0:9000"});

@@ -91,7 +91,7 @@ std::set<std::string> series_of(const std::string& expression) {
   return out;
 }
 
-TEST(AlertExpression, ListsEverySeriesOfAnExpression) {
+TEST(AlertExpression, ListsEveryMetricSeriesOfAnExpression) {
   EXPECT_EQ(series_of("increase(millrace_a_total{b=~\"x|y\",c=\"z\"}[5m]) > on (model) millrace_b"),
             (std::set<std::string>{"millrace_a_total{b=\"x\",c=\"z\"}", "millrace_a_total{b=\"y\",c=\"z\"}",
                                    "millrace_b"}));
@@ -213,7 +213,7 @@ class MonitoredServer : public testing::Test {
   std::string address_, url_;
 };
 
-TEST_F(MonitoredServer, ExportsEverySeriesOfTheDashboardAndTheAlerts) {
+TEST_F(MonitoredServer, ExportsEveryMetricSeriesOfTheDashboardAndTheAlerts) {
   BackgroundProgram load({millrace_binary(), "bench", "--url", "http://" + address_, "--model", program_.name,
                           "--rate", "200", "--duration", "600", "--warmup", "0"});
   // Wait, because Prometheus listens for connections before it is ready to answer queries.

@@ -240,7 +240,7 @@ TEST(Operators, GemmMultipliesTheProductButNotTheBiasByAlpha) {
   expect_meaning(m);
 }
 
-TEST(Operators, RoundsAndReportsABiasThatIsNoMultipleOfTheAccumulatorScale) {
+TEST(Operators, ABiasThatIsNoMultipleOfTheAccumulatorScaleIsRoundedAndReported) {
   OnnxModel m;
   m.input("x", {1, 16});
   m.pair("x", 0.5F, 3, "xq");

@@ -144,7 +144,7 @@ std::string line_of(const std::string& page, const std::string& start) {
   return page.substr(at + 1, page.find('\n', at + 1) - at - 1);
 }
 
-TEST_F(RegistryAndMetrics, MetricsPageHasEverySeries) {
+TEST_F(RegistryAndMetrics, MetricsPageHasEveryMetricSeries) {
   const auto model = make("m", "1");
   ASSERT_TRUE(registry.publish(model).ok());
   metrics->set_sampler([this](metrics::Samples& samples) { registry.sample(samples); });
@@ -189,7 +189,7 @@ TEST_F(RegistryAndMetrics, MetricsPageHasEverySeries) {
   EXPECT_NE(page.find("version=\"1.2.3\""), std::string::npos);
 }
 
-TEST_F(RegistryAndMetrics, TheReadmeListsEverySeries) {
+TEST_F(RegistryAndMetrics, TheReadmeListsEveryMetricSeries) {
   ASSERT_TRUE(registry.publish(make("m", "1")).ok());
   metrics->set_sampler([this](metrics::Samples& samples) { registry.sample(samples); });
   metrics->http_answered(200);
@@ -239,7 +239,7 @@ TEST_F(RegistryAndMetrics, MetricsPagePassesPromtool) {
   EXPECT_EQ(std::system(("promtool check metrics < " + file.string()).c_str()), 0);
 }
 
-TEST_F(RegistryAndMetrics, OnlyACardWithSensorsHasSensorSeries) {
+TEST_F(RegistryAndMetrics, OnlyACardWithSensorsHasSensorMetrics) {
   ASSERT_TRUE(registry.publish(make("m", "1")).ok());
   metrics->set_sampler([this](metrics::Samples& samples) { registry.sample(samples); });
   EXPECT_EQ(metrics->serialise().find("temperature"), std::string::npos);
@@ -251,7 +251,7 @@ TEST_F(RegistryAndMetrics, OnlyACardWithSensorsHasSensorSeries) {
 
 /// This test needs a fake card, because emulated cards have no sensors and test_monitoring therefore cannot check the
 /// sensors' series.
-TEST_F(RegistryAndMetrics, ACardWithSensorsHasEverySeriesOfTheHardwareAlerts) {
+TEST_F(RegistryAndMetrics, ACardWithSensorsHasEveryMetricSeriesOfTheHardwareAlerts) {
   ASSERT_TRUE(registry.publish(make("m", "1")).ok());
   metrics->set_sampler([this](metrics::Samples& samples) { registry.sample(samples); });
   fake->set_sensors({41.5, 30});
@@ -279,7 +279,7 @@ TEST_F(RegistryAndMetrics, ReloadsAreCountedByOutcome) {
   EXPECT_EQ(line_of(page, R"(millrace_reload_seconds_bucket{model="m",le="0.01"})").back(), '0');
 }
 
-TEST_F(RegistryAndMetrics, EachTransportHasItsOwnSeriesFromTheStart) {
+TEST_F(RegistryAndMetrics, EachTransportHasItsOwnMetricSeriesFromTheStart) {
   metrics = metrics::Metrics::create("1.2.3", metrics::Compatibility::kTriton, {kHttp, kUdp});
   const auto model = make("m", "1");
   const auto count = [&](const std::string& outcome, const std::string& reason,
@@ -376,7 +376,7 @@ bool has(const std::unique_ptr<metrics::Metrics>& metrics, const std::string& se
   return ("\n" + metrics->serialise()).find("\n" + series) != std::string::npos;
 }
 
-TEST_F(RegistryAndMetrics, DropsSeriesOfAWithdrawnVersionAfterTheRetention) {
+TEST_F(RegistryAndMetrics, DropsTheMetricSeriesOfAWithdrawnVersionAfterTheRetentionTime) {
   metrics = metrics::Metrics::create("1.2.3", metrics::Compatibility::kTriton, {kHttp, kUdp}, {0ns, 256});
   const std::string before = metrics->serialise();
   auto request_in_flight = make("m", "1");
@@ -395,7 +395,7 @@ TEST_F(RegistryAndMetrics, DropsSeriesOfAWithdrawnVersionAfterTheRetention) {
                            R"(transport="http",version="1"} 0)"));
 }
 
-TEST_F(RegistryAndMetrics, DropsSeriesWhileOtherThreadsIncrementCounters) {
+TEST_F(RegistryAndMetrics, DropsMetricSeriesWhileOtherThreadsIncrementCounters) {
   metrics = metrics::Metrics::create("1.2.3", metrics::Compatibility::kTriton, {kHttp}, {0ns, 256});
   std::atomic<int> left{3}, held{0}, missed{0};
   {
@@ -420,7 +420,7 @@ TEST_F(RegistryAndMetrics, DropsSeriesWhileOtherThreadsIncrementCounters) {
   EXPECT_FALSE(has(metrics, R"(millrace_requests_in_flight{model="m")"));
 }
 
-TEST_F(RegistryAndMetrics, KeepsTheSeriesOfTheLatestWithdrawnVersions) {
+TEST_F(RegistryAndMetrics, KeepsTheMetricSeriesOfTheLatestWithdrawnVersions) {
   metrics = metrics::Metrics::create("1.2.3", metrics::Compatibility::kNone, {kHttp}, {24h, 3});
   const auto stays = make("m", "0");
   for (int version = 1; version <= 6; ++version) {

@@ -19,7 +19,7 @@ ModelInfo model() {
   return info;
 }
 
-TEST(Signature, IgnoresEverythingButInputsAndOutputs) {
+TEST(ModelSignature, IgnoresEverythingButInputsAndOutputs) {
   ModelInfo next = model();
   next.name = "n";
   next.source_digest = "another";
@@ -27,7 +27,7 @@ TEST(Signature, IgnoresEverythingButInputsAndOutputs) {
   EXPECT_EQ(signature_difference(model(), next), "");
 }
 
-TEST(Signature, ComparisonNamesEachDifference) {
+TEST(ModelSignature, ComparisonNamesEachDifference) {
   ModelInfo next = model();
   next.inputs[0].shape = {1, 3, 8};
   EXPECT_EQ(signature_difference(model(), next), "input 'x' was FP32 [1,8], is FP32 [1,3,8]");
@@ -47,7 +47,7 @@ TEST(Signature, ComparisonNamesEachDifference) {
       << "UDP and raw bodies go by the order";
 }
 
-TEST(Signature, DifferenceTextIsShortAndPrintable) {
+TEST(ModelSignature, DifferenceTextIsShortAndPrintable) {
   ModelInfo next = model();
   next.inputs.clear();
   for (int i = 0; i < 1000; ++i)
