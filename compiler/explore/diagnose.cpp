@@ -304,7 +304,7 @@ class Diagnosis {
       return out;
     }
     if (!unjoined().empty()) return reached_alone(open);
-    return "; without splitting layers the model does not fit at any rate";
+    return "; unless layers are split, the model does not fit at any frame rate";
   }
 
   /// Reports the rate that the cluster reaches without --partitions. Called if cables join fewer cards than asked for.

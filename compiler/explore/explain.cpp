@@ -112,7 +112,7 @@ class Explainer {
     for (const auto& place : out_.places)
       limits_.push_back({1 / place.roofline.memory, "the memory of " + card(place).name,
                          std::to_string(place.memory_bytes) + " bytes of weights a frame", nullptr,
-                         "more weights on the chip, or a faster memory"});
+                         "more weights on the chip, or a card with a faster memory"});
     for (const auto& limit : limits_) seconds_ = std::max(seconds_, limit.seconds);
   }
 

@@ -228,7 +228,7 @@ std::string check(const Problem& problem) {
       return "a cable does not join two cards";
     else if (!(cable.bytes_per_second > 0) || !(cable.latency_seconds >= 0))
       return "the cable between '" + problem.cards[cable.a].name + "' and '" + problem.cards[cable.b].name +
-             "' has no bandwidth, or a latency below 0";
+             "' must have a bandwidth above 0 and a latency of at least 0";
   for (const auto& operation : problem.operations)
     for (const auto& way : operation.implementations)
       if (way.interval_cycles == 0 || way.fill_cycles > way.interval_cycles)

@@ -233,7 +233,8 @@ class Replicator {
                  "--replicas " + std::to_string(copies) + ": cluster '" + problem_.cluster +
                      "' does not have " + std::to_string(copies) + " groups of " +
                      (problem_.partitions ? plural(*problem_.partitions, "card") : std::string("cards")) +
-                     "; every group needs the same devices and cables, and must hold the whole model; "
+                     "; all groups of cards need the same devices and cables, "
+                     "and every group must hold the whole model; "
                      "request fewer replicas");
   }
 

@@ -42,7 +42,7 @@ Status arrange(const Board& board, const Choice& choice, Assignment& out) {
     for (const auto operation : operations)
       if (choice.place[operation] != choice.place[first] || choice.region[operation] != choice.region[first])
         return wrong("'" + problem.operations[operation].name + "' belongs to the layer of '" + name +
-                     "' but is assigned to another card or region");
+                     "' but is assigned to a different card or region than that layer");
     const std::uint32_t at = choice.place[first];
     if (at >= choice.card.size() || at < place || at > place + (l == 0 ? 0U : 1U))
       return wrong("'" + name +
@@ -51,8 +51,8 @@ Status arrange(const Board& board, const Choice& choice, Assignment& out) {
     if (at != place) region = 0;
     const Card& card = problem.cards[choice.card[at]];
     if (choice.region[first] >= card.regions.size() || choice.region[first] < region)
-      return wrong("'" + name + "' is assigned to a region of '" + card.name +
-                   "' that does not exist or precedes the region of the previous layer");
+      return wrong("'" + name + "' is assigned to card '" + card.name +
+                   "', but to a region that does not exist or precedes the region of the previous layer");
     place = at;
     region = choice.region[first];
     out.place[l] = place;

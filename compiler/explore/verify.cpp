@@ -396,7 +396,7 @@ std::string check_rate_gap(const Claim& claim) {
   const double reached = rate(figures.interval(), solution.replicas());
   return figures.hold() && reached > ceiling * (1 + kTolerance)
              ? "optimality gap is wrong: "
-               "other implementations on the same cards reach " +
+               "with other implementations, the same cards reach a rate of " +
                    std::to_string(reached) + " frames/s"
              : std::string();
 }
@@ -407,7 +407,7 @@ std::string check_latency_gap(const Claim& claim) {
   const double floor = claim.solution.latency_seconds / (1 + claim.solution.gap);
   return figures.hold() && figures.latency() < floor * (1 - kTolerance)
              ? "optimality gap is wrong: "
-               "other implementations on the same cards take " +
+               "with other implementations on the same cards, the latency is " +
                    std::to_string(figures.latency() * 1e6) + " us"
              : std::string();
 }

@@ -343,7 +343,8 @@ TEST_F(ReplicasOfLenet, APlanFileListsTheCardsOfEachReplica) {
   expect_refused(plan({"--replicas", "-1"}), 2, "--replicas");
   expect_refused(plan({"--replicas", "99999999999"}), 2, "--replicas");
   expect_refused(plan({"--replicas", "4", "--partitions", "3"}), 1, "each of 3 cards");
-  expect_refused(plan({"--replicas", "3"}, "mixed"), 1, "every group needs the same devices and cables");
+  expect_refused(plan({"--replicas", "3"}, "mixed"), 1,
+                 "all groups of cards need the same devices and cables");
 }
 
 }  // namespace

@@ -484,7 +484,7 @@ TEST(Explore, ARefusalNamesTheShortageAndTheBestPossibleRate) {
   for (auto& way : large.operations[1].implementations) way.amounts[kBram18] = 150;
   const auto too_large = refusal(large);
   expect(too_large, "layer 'conv1' needs at least 150 BRAM18, 50 (50 %) more than the 100 left of 'ku060'");
-  expect(too_large, "without splitting layers the model does not fit at any rate");
+  expect(too_large, "unless layers are split, the model does not fit at any frame rate");
 
   Problem slow = row({1000, 1000}, 1, 2000);
   for (auto& operation : slow.operations) operation.implementations.resize(2);
@@ -576,7 +576,7 @@ TEST(Explore, RefusesInvalidTargetsAndCables) {
   expect(refusal(problem, ErrorCode::kInvalidInput), "--max-latency must be above 0");
   Problem cable = row({64, 64}, 2, 4);
   cable.cables[0].bytes_per_second = 0;
-  expect(refusal(cable, ErrorCode::kInternal), "has no bandwidth");
+  expect(refusal(cable, ErrorCode::kInternal), "must have a bandwidth above 0");
 }
 
 TEST(ExploreChoice, AcceptsAValidPlanAndNamesTheErrorInAnInvalidPlan) {
@@ -596,7 +596,7 @@ TEST(ExploreChoice, AcceptsAValidPlanAndNamesTheErrorInAnInvalidPlan) {
   expect(refused([](auto& c) { c.card = {0, 0}; }), "named twice");
   expect(refused([](auto& c) { c.card = {0, 7}; }), "not there");
   expect(refused([](auto& c) { c.place = {0, 0}; }), "a card holds nothing");
-  expect(refused([](auto& c) { c.region[1] = 1; }), "to a region of 'fpga0'");
+  expect(refused([](auto& c) { c.region[1] = 1; }), "to card 'fpga0', but to a region");
   expect(refused([](auto& c) { c.implementation[0] = 50; }),
          "the number of the chosen implementation is too high");
   expect(refused([](auto& c) { c.implementation[0] = 5; }), "32 DSP are needed, 8 are left");
@@ -755,12 +755,14 @@ TEST(ExploreVerify, RefusesAnOptimalityGapThatAFasterFoldingOnTheSameCardsDispro
     problem.targets.objective = objective;
     EXPECT_EQ(claim(problem, 5, 0, true), "");
     EXPECT_EQ(claim(problem, 3, 3.0), "");
-    expect(claim(problem, 3, 2.9), "gap is wrong: other implementations on the same cards reach 50000000");
+    expect(claim(problem, 3, 2.9),
+           "gap is wrong: with other implementations, the same cards reach a rate of 50000000");
     expect(claim(problem, 3, 0, true), "gap is wrong");
   }
   problem.targets.objective = Objective::kLatency;
   EXPECT_EQ(claim(problem, 5, 0, true), "");
-  expect(claim(problem, 0, 0, true), "gap is wrong: other implementations on the same cards take");
+  expect(claim(problem, 0, 0, true),
+         "gap is wrong: with other implementations on the same cards, the latency is");
 }
 
 TEST(ExploreVerify, RefusesAnImpossibleOptimalityGap) {

@@ -417,7 +417,8 @@ TEST(Replicas, RequestedNumberOfReplicasIsPlannedOrRefused) {
   expect(refusal(problem, ErrorCode::kInvalidInput), "at least one is needed");
   problem.replicas = 4;
   problem.cards[2].device = "u280";
-  expect(refusal(problem), "does not have 4 groups of cards; every group needs the same devices and cables");
+  expect(refusal(problem),
+         "does not have 4 groups of cards; all groups of cards need the same devices and cables");
   problem.replicas = 2;
   for (auto& way : problem.operations[1].implementations) way.amounts[kBram18] = 150;
   expect(refusal(problem), "each on 1 card: ");
