@@ -252,7 +252,7 @@ Result<std::shared_ptr<Plugin>> Plugin::open(const std::filesystem::path& progra
     return Error(ErrorCode::kInvalidInput, "--plugins " + program.string() + ": " + why);
   };
   if (code || !std::filesystem::is_regular_file(path, code))
-    return refused("not a file; give the path of a program or of a shared library");
+    return refused("the path does not name a file; give the program or the shared library of a plugin");
   std::shared_ptr<Plugin> plugin(new Plugin(path, time_limit));
   if (runtime::plugins::is_library(path)) {
     MILLRACE_ASSIGN(const auto asker, runtime::plugins::find_asker());
@@ -264,7 +264,7 @@ Result<std::shared_ptr<Plugin>> Plugin::open(const std::filesystem::path& progra
   if (path.extension() == ".so")
     return refused("not a shared library for 64-bit Linux (ELF); give the .so file of the plugin");
   if (::access(path.c_str(), X_OK) != 0)
-    return refused("neither an executable file nor a shared library; give the path of a plugin");
+    return refused("the file is neither executable nor a shared library; give the path of a plugin");
   plugin->command_ = {path.string()};
   return plugin;
 }
@@ -361,9 +361,10 @@ Result<PluginModule> Plugin::build(const kernels::Program& program, const kernel
   {
     const std::lock_guard lock(mutex_);
     if (!builds_)
-      return Error(ErrorCode::kUnsupported,
-                   block_label(block) + "plugin '" + name() +
-                       "' can only be used for plans: it declares that it builds no hardware");
+      return Error(
+          ErrorCode::kUnsupported,
+          block_label(block) + "plugin '" + name() +
+              "' can only be used for plans, because the plugin declares that it builds no hardware");
   }
   json::object described_block = described(program, block);
   add_constants(block, described_block);

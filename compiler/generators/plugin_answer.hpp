@@ -53,7 +53,8 @@ class Field {
   Result<std::string> name(const char* key) const {
     MILLRACE_ASSIGN(const Field field, member(key));
     if (!field.value().is_string() || !is_name(std::string_view(field.value().get_string()), 64))
-      return field.error("not a name of 1 to 64 letters, digits, _ - .");
+      return field.error(
+          "a name must have 1 to 64 of the characters A-Z a-z 0-9 _ - . (not - or . at the start)");
     return std::string(field.value().get_string());
   }
 

@@ -22,10 +22,13 @@ class Findings {
   }
   Status status() const {
     if (count_ == 0) return {};
-    const std::string more =
-        count_ > kMostFindings ? "\n  and " + std::to_string(count_ - kMostFindings) + " more" : "";
+    std::string more;
+    if (count_ > kMostFindings) {
+      const std::size_t unlisted = count_ - kMostFindings;
+      more = "\n  and " + std::to_string(unlisted) + " more";
+    }
     return Error(ErrorCode::kInvalidInput,
-                 "its partition() selects nodes that a plugin may not take:" + text_ + more);
+                 "the plugin's partition() selects nodes that a plugin may not take:" + text_ + more);
   }
 
  private:

@@ -16,9 +16,9 @@ Result<std::shared_ptr<Plugins>> Plugins::open(const std::vector<std::filesystem
   for (const auto& program : programs) {
     MILLRACE_ASSIGN(auto plugin, Plugin::open(program, time_limit));
     if (!names.insert(plugin->name()).second)
-      return Error(ErrorCode::kInvalidInput, "--plugins " + program.string() +
-                                                 ": an earlier plugin is called '" + plugin->name() +
-                                                 "', too; name each plugin once, or rename one of the files");
+      return Error(ErrorCode::kInvalidInput,
+                   "--plugins " + program.string() + ": an earlier plugin is called '" + plugin->name() +
+                       "', too; list each plugin only once, or rename one of the two files");
     opened.push_back(std::move(plugin));
   }
   return std::shared_ptr<Plugins>(new Plugins(std::move(opened)));

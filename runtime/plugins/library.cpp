@@ -52,9 +52,10 @@ Result<void*> load(std::span<const std::byte> bytes, const std::string& name) {
   void* const handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle != nullptr) return handle;
   const char* const why = ::dlerror();
-  return Error(ErrorCode::kInvalidInput,
-               "it does not load: " + printable(why == nullptr ? "unknown reason" : why) +
-                   "; build it as a shared library for this machine, with all libraries that it needs");
+  return Error(
+      ErrorCode::kInvalidInput,
+      "it does not load: " + printable(why == nullptr ? "unknown reason" : why) +
+          "; build the plugin as a shared library for this machine, linked with all libraries that it uses");
 }
 
 /// Checks the table that a plugin returned.
@@ -63,14 +64,14 @@ Status check_table(const millrace_plugin* api) {
   if (api == nullptr) return invalid("get_plugin() returned NULL: the plugin does not work on this machine");
   if (api->abi != MILLRACE_PLUGIN_ABI)
     return invalid("it was built for version " + std::to_string(api->abi) +
-                   " of the plugin interface, this Millrace has version " +
+                   " of the plugin interface, but this Millrace has version " +
                    std::to_string(MILLRACE_PLUGIN_ABI) + "; build it again with the " + kHeader +
                    " of this Millrace");
   if (api->name == nullptr || !is_name(std::string_view(api->name), 64))
     return invalid(std::string(
-        "its name is not 1 to 64 letters, digits, _ - . ; correct the field 'name' of its millrace_plugin"));
+        "the field 'name' of its millrace_plugin must have 1 to 64 of the characters A-Z a-z 0-9 _ - ."));
   if (api->partition == nullptr || api->compile == nullptr || api->build == nullptr || api->run == nullptr)
-    return invalid("its table lacks a function; set 'partition', 'compile', 'build' and 'run'");
+    return invalid("its millrace_plugin lacks a function; set 'partition', 'compile', 'build' and 'run'");
   return {};
 }
 
@@ -102,8 +103,9 @@ class Model : public kernels::PluginModel {
     } catch (...) {
       throw failure("run() threw an exception");
     }
-    if (code != 0)
-      throw failure("run() returned " + std::to_string(code) + (said.empty() ? "" : ": " + said));
+    if (code == 0) return;
+    if (!said.empty()) said = ": " + said;
+    throw failure("run() returned " + std::to_string(code) + said);
   }
 
  private:

@@ -140,7 +140,8 @@ class Graph {
  private:
   static bool is(const millrace_node& node, const std::string& type) {
     const std::string domain = node.domain;
-    return type == "*" || type == (domain.empty() ? node.type : domain + ":" + node.type);
+    const std::string full = domain.empty() ? node.type : domain + ":" + node.type;
+    return type == "*" || type == full;
   }
 
   /// Whether node `i` of the graph can be node `t` of the template. If so, sets the places of `t` and its operands.

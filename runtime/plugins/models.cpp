@@ -25,7 +25,7 @@ Status allow_plugins(const plan::LoadedDeployment& deployment, bool allowed) {
   if (!allowed)
     return Error(ErrorCode::kInvalidInput,
                  deployment.directory.string() + ": it contains the code of plugins (" + names +
-                     "), which would run with your rights; if you trust it, give --allow-plugins");
+                     "), which would run with your rights; if you trust this code, give --allow-plugins");
   MILLRACE_ASSIGN(const Cache cache, Cache::open());
   for (const auto& [sha256, bytes] : deployment.plugins) {
     const auto entry =
@@ -56,7 +56,7 @@ Status load_models(kernels::Program& program) {
         return Error(file.error().code(),
                      "block '" + block.name + "' is computed by plugin '" + op->plugin +
                          "': " + file.error().message() +
-                         "; give --allow-plugins with a command that reads the deployment");
+                         "; give the option --allow-plugins to the command that reads the deployment");
       MILLRACE_ASSIGN(library, Library::open(*file, op->library));
     }
     op->model = model_of(library, program, block);
@@ -69,10 +69,10 @@ Result<fs::path> find_asker() {
   const fs::path folder = fs::read_symlink("/proc/self/exe", code).parent_path();
   for (const auto& candidate : {folder / "millrace-plugin", folder / ".." / "bin" / "millrace-plugin"})
     if (fs::exists(candidate, code)) return candidate.lexically_normal();
-  return Error(
-      ErrorCode::kEnvironment,
-      "shared libraries of plugins cannot be asked: millrace-plugin is neither beside this program (" +
-          folder.string() + ") nor in ../bin; build or install it");
+  return Error(ErrorCode::kEnvironment,
+               "plugins that are shared libraries cannot be used: "
+               "the program millrace-plugin is neither beside this program (" +
+                   folder.string() + ") nor in ../bin; build or install it");
 }
 
 }  // namespace millrace::runtime::plugins

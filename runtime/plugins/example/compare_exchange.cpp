@@ -55,9 +55,9 @@ int partition(const millrace_graph* plain, const millrace_answer* answer) {
     for (std::size_t i = 0; i < 2; ++i) {
       const Subgraph before = graph.producer(node, i), behind = graph.readers(node, i);
       if (before.nodes.size() != 1 || !is(graph.node(before.nodes.front()), "DequantizeLinear"))
-        return fail(answer, here + "a DequantizeLinear must produce each of its inputs");
+        return fail(answer, here + "a DequantizeLinear must produce each input of the node");
       if (behind.nodes.size() != 1 || !is(graph.node(behind.nodes.front()), "QuantizeLinear"))
-        return fail(answer, here + "one QuantizeLinear must read each of its outputs");
+        return fail(answer, here + "one QuantizeLinear must read each output of the node");
       quantisers.push_back(before.nodes.front());
       quantisers.push_back(behind.nodes.front());
       found.merge(before);
@@ -65,7 +65,7 @@ int partition(const millrace_graph* plain, const millrace_answer* answer) {
     }
     for (const std::size_t other : quantisers)
       if (!same_scale(graph, graph.node(quantisers.front()), graph.node(other)))
-        return fail(answer, here + "its inputs and outputs must have one scale and one zero point");
+        return fail(answer, here + "the node's inputs and outputs must share one scale and one zero point");
     found.name = node.name;
     found.device = "card";
     found.runner = kRunner;
@@ -87,7 +87,7 @@ bool is_sound(const millrace_block* block) {
 /// give exactly what Yosys 0.23 counts in the module for UltraScale+, for 4 and 8 bits and 1, 2, 4, 8 and 16 lanes.
 int compile(const millrace_block* block, const millrace_answer* answer) {
   if (!is_sound(block))
-    return fail(answer, "its two inputs and two outputs must have one integer type of at most 8 bits");
+    return fail(answer, "the two inputs and two outputs must have the same integer type of at most 8 bits");
   const std::uint64_t elements = block->inputs[0].elements;
   const std::int64_t bits = block->inputs[0].bits;
   for (std::uint32_t lanes = 1; lanes <= std::min<std::uint64_t>(elements, kMostLanes); ++lanes) {
@@ -187,7 +187,7 @@ void exchange(const void* const* inputs, void* const* outputs, std::uint64_t ele
 int run(const millrace_block* block, const void* const* inputs, void* const* outputs,
         const millrace_answer* answer) {
   if (!is_sound(block))
-    return fail(answer, "its two inputs and two outputs must have one integer type of at most 8 bits");
+    return fail(answer, "the two inputs and two outputs must have the same integer type of at most 8 bits");
   if (block->inputs[0].kind == MILLRACE_SIGNED)
     exchange<std::int8_t>(inputs, outputs, block->inputs[0].elements);
   else

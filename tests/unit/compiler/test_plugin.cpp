@@ -180,7 +180,7 @@ TEST_F(GeneratorPlugin, MalformedAnswersAreRefusedWithTheNameOfTheField) {
     text.replace(text.find(from), from.size(), to);
     return answer(text);
   };
-  expect_refused(changed("\"own\"", "\"../own\""), "not a name");
+  expect_refused(changed("\"own\"", "\"../own\""), "a name must have 1 to 64");
   expect_refused(changed("\"interval_cycles\":4", "\"interval_cycles\":1"),
                  "interval_cycles: 1 is outside 2..");
   expect_refused(changed("\"interval_cycles\":4", "\"interval_cycles\":1e99"), "interval_cycles");
@@ -274,7 +274,7 @@ TEST_F(GeneratorPlugin, CandidatesOfSeveralPluginsFollowTheOrderOfTheOption) {
   const auto twice = Plugins::open({a, a});
   ASSERT_FALSE(twice.ok());
   EXPECT_EQ(twice.error().code(), ErrorCode::kInvalidInput);
-  EXPECT_NE(twice.error().message().find("name each plugin once"), std::string::npos);
+  EXPECT_NE(twice.error().message().find("list each plugin only once"), std::string::npos);
 
   // The module is that of the plugin whose candidate was chosen.
   for (const char* plugin : {"a", "b"})

@@ -178,8 +178,9 @@ TEST_F(PluginLibrary, UnknownOperatorIsRefusedIfNoPluginTakesIt) {
       << undeclared.error().message();
   const auto scales = imported(exchange_model(0.5F, 0.25F), opened({kExample}));
   ASSERT_FALSE(scales.ok());
-  EXPECT_NE(scales.error().message().find("node 'exchange': its inputs and outputs must have one scale"),
-            std::string::npos)
+  EXPECT_NE(
+      scales.error().message().find("node 'exchange': the node's inputs and outputs must share one scale"),
+      std::string::npos)
       << scales.error().message();
 }
 
@@ -273,11 +274,13 @@ TEST_F(PluginLibrary, FilesThatAreNoPluginsAreRefusedWithTheRemedy) {
   EXPECT_NE(refused("/proc/self/exe", "").find("not load"), std::string::npos);
   EXPECT_NE(refused(kFactoryless, "").find("does not export the function get_plugin; define it with extern"),
             std::string::npos);
-  EXPECT_NE(refused(kFaulty, "abi").find("version 99 of the plugin interface, this Millrace has version 1"),
-            std::string::npos);
+  EXPECT_NE(
+      refused(kFaulty, "abi").find("version 99 of the plugin interface, but this Millrace has version 1"),
+      std::string::npos);
   EXPECT_NE(refused(kFaulty, "null").find("get_plugin() returned NULL"), std::string::npos);
   EXPECT_NE(refused(kFaulty, "throw_factory").find("get_plugin() threw"), std::string::npos);
-  EXPECT_NE(refused(kFaulty, "unnamed").find("its name is not"), std::string::npos);
+  EXPECT_NE(refused(kFaulty, "unnamed").find("the field 'name' of its millrace_plugin must have"),
+            std::string::npos);
   EXPECT_NE(refused(kFaulty, "function").find("lacks a function"), std::string::npos);
   EXPECT_EQ(Plugins::open({text}).error().code(), ErrorCode::kInvalidInput);
   EXPECT_EQ(runtime::plugins::Library::open(kExample, std::string(64, '0')).error().code(),
@@ -290,7 +293,7 @@ TEST_F(PluginLibrary, LibraryThatMisbehavesIsReportedWithPluginAndNode) {
   expect_fault("hang", {"did not end within 1000 ms"}, 1000);
   expect_fault("fail", {"partition() returned 7: node 'r' is too large"});
   expect_fault("device", {"device 'gpu' of subgraph 'relu' does not exist", "'card'"});
-  expect_fault("name", {"not a name"});
+  expect_fault("name", {"a name must have 1 to 64"});
   expect_fault("empty", {"at least one node"});
   expect_fault("float", {"subgraph 'relu' gives 'r' of Relu 'r'", "QuantizeLinear"});
   expect_fault("unknown", {"node number 999 does not exist"});
