@@ -139,7 +139,8 @@ Status ConvolutionBlock::check_unrolled(const Folding& folding) const {
     return refuse("unrolled, the layer would have " + std::to_string(nonzero_) + " constants of up to " +
                   std::to_string(largest_) + "; at most " + std::to_string(kMostUnrolled) +
                   " nonzero constants of up to " + std::to_string(kLargestConstant) +
-                  " can be unrolled; choose the folded generator");
+                  " can be unrolled; "
+                  "choose the folded generator");
   if (folding.pe != out_.c || folding.simd != constants_->columns)
     return refuse("unrolled, PE is " + std::to_string(out_.c) + " and SIMD " +
                   std::to_string(constants_->columns));
@@ -151,7 +152,8 @@ Status ConvolutionBlock::check_window(const Folding& folding) const {
   const std::string pixels = std::to_string(folding.pixels) + " pixels a cycle";
   if (folding.window == WindowStyle::kNone) {
     if (!windowless_)
-      return refuse("its windows overlap or leave gaps, so it needs a sliding window (folded or parallel)");
+      return refuse(
+          "the windows of this layer overlap or leave gaps; choose a sliding window (folded or parallel)");
     if (folding.pixels > 1 && (taps_ > 1 || in_.w % folding.pixels != 0 || layer_.groups > 1))
       return refuse(pixels + " do not divide a row of " + std::to_string(in_.w) + "; choose a divisor, or 1");
     return {};
@@ -175,7 +177,7 @@ Status ConvolutionBlock::check_window(const Folding& folding) const {
   if (!fits)
     return refuse("a parallel window with " + pixels + " does not suit a width of " + std::to_string(in_.w) +
                   ", stride " + std::to_string(w.stride_w) + " and an output width of " +
-                  std::to_string(out_.w) + "; choose a folded window, or fewer pixels");
+                  std::to_string(out_.w) + "; choose a folded window, or fewer pixels per cycle");
   return {};
 }
 
@@ -183,7 +185,8 @@ Status ConvolutionBlock::check(const Folding& folding) const {
   MILLRACE_TRY(check_window(folding));
   if (folding.implementation == Implementation::kUnrolled) MILLRACE_TRY(check_unrolled(folding));
   if (streams() && windows(folding) > 1)
-    return refuse("with streamed weights only one window is computed at a time; choose fewer pixels");
+    return refuse(
+        "with streamed weights, only one window is computed at a time; choose fewer pixels per cycle");
   const std::string of_a_group = matrices(folding) > 1 ? " of a group" : "";
   if (rows(folding) % folding.pe != 0)
     return refuse("PE " + std::to_string(folding.pe) + " does not divide " + std::to_string(rows(folding)) +

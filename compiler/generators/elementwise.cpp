@@ -31,7 +31,8 @@ class ElementwiseBlock : public LanesBlock {
     return refuse(std::to_string(folding.simd) + " lanes of " + std::to_string(folding.pixels) +
                   " pixels do not divide rows of " + std::to_string(image_.w) + " pixels with " +
                   std::to_string(image_.c) +
-                  " channels; choose divisors; several pixels need SIMD equal to the number of channels");
+                  " channels; choose divisors; "
+                  "for several pixels per cycle, SIMD must equal the number of channels");
   }
   double lead() const override { return 1.0 / static_cast<double>(image_.elements()); }
   StreamIndex take(NetlistBuilder& netlist, std::size_t i, std::uint32_t lanes) const {
@@ -217,7 +218,7 @@ class ConcatBlock : public ElementwiseBlock {
     if (folding.pe == 1 && folding.pixels == 1 && shared_ % folding.simd == 0) return {};
     return refuse("SIMD " + std::to_string(folding.simd) + " (PE " + std::to_string(folding.pe) + ", " +
                   std::to_string(folding.pixels) +
-                  " pixels) does not divide the channels of every input; "
+                  " pixels): SIMD must divide the number of channels of every input; "
                   "choose a divisor of " +
                   std::to_string(shared_) + ", PE 1 and 1 pixel");
   }

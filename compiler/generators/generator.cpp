@@ -262,7 +262,8 @@ class ForeignBlock : public Generator {
   std::vector<Folding> proposals(std::uint64_t) const override { return {}; }
   Status check(const Folding&) const override {
     return refuse("only a plugin (" + plugins_->names() +
-                  ") implements this block; choose an implementation that the plugin offers");
+                  ") implements this block; "
+                  "choose one of the implementations that the plugin offers for this block");
   }
   Netlist construct(const Folding&, NetlistBuilder&) const override { return {}; }
   double lead() const override { return 0; }
@@ -273,7 +274,8 @@ Result<std::unique_ptr<Generator>> make_own(const Program& program, std::uint32_
   assert(block < program.blocks.size());
   const auto& b = program.blocks[block];
   if (kernels::is_host_only(program, b))
-    return Error(ErrorCode::kUnsupported, block_label(b) + "computes in float32: it runs on the host");
+    return Error(ErrorCode::kUnsupported,
+                 block_label(b) + "the block computes in float32, so the host runs it");
   MILLRACE_TRY(check_tensors(program, b));
   const auto& operation = b.operation;
   if (const auto* own = std::get_if<kernels::PluginOperator>(&operation))
