@@ -61,7 +61,8 @@ Result<Designs> design(const Plan& plan) {
 /// Checks that the designs have the interval, latency and cost of the plan. The check is needed because only the plan's
 /// figures were compared with the targets.
 Status check_figures(const Plan& plan, const Designs& designs) {
-  if (!plan.placed.played) return Error(ErrorCode::kInternal, "a plan that was not simulated is being built");
+  if (!plan.placed.played)
+    return Error(ErrorCode::kInternal, "the plan must be simulated before its hardware is built");
   for (const auto& [name, design] : designs) {
     const auto& played = plan.placed.designs.at(name);
     if (played.interval_cycles != design.interval_cycles || played.latency_cycles != design.latency_cycles ||

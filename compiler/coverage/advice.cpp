@@ -24,9 +24,12 @@ const char* known_change(const std::string& type) {
   static const std::map<std::string_view, const char*> kChanges = {
       {"Softmax", kScores},
       {"LogSoftmax", kScores},
-      {"LayerNormalization", "train with BatchNormalization, which becomes a part of the layer before it"},
-      {"InstanceNormalization", "train with BatchNormalization, which becomes a part of the layer before it"},
-      {"GroupNormalization", "train with BatchNormalization, which becomes a part of the layer before it"},
+      {"LayerNormalization",
+       "train with BatchNormalization instead, which the compiler merges into the layer before"},
+      {"InstanceNormalization",
+       "train with BatchNormalization instead, which the compiler merges into the layer before"},
+      {"GroupNormalization",
+       "train with BatchNormalization instead, which the compiler merges into the layer before"},
       {"DynamicQuantizeLinear",
        "quantise the float model statically: millrace quantize MODEL --data SAMPLES"},
       {"FloatQuant", "quantise with Quant, to integers"},
@@ -45,7 +48,8 @@ std::string for_nobody(const NodeCoverage& node) {
   if (contains(node.missing, "domain") && contains(node.missing, "not known"))
     return "export the model with operators of ONNX (domain ai.onnx), or replace the node by such operators";
   if (node.missing == "not supported")
-    return "replace the node by operators of compiler/operators/README.md, or cut the model before the node";
+    return "replace the node by operators that compiler/operators/README.md lists, "
+           "or cut the model before the node";
   if (contains(node.missing, "computes in float32, as every layer")) return std::string("run: ") + kQuantise;
   if (contains(node.missing, "data of the frame") || contains(node.missing, "not constant") ||
       contains(node.missing, "compile time"))
@@ -62,7 +66,7 @@ std::string for_host(const NodeCoverage& node, bool assumed) {
   if (node.missing.empty()) return {};  // a conversion at the model's ends
   if (const char* change = known_change(node.type)) return change;
   if (node.type == "MatMul" && node.weights == 0)
-    return "no change helps: only the host multiplies two activations";
+    return "no change helps: only the host can multiply two activations";
   if (kLayers.contains(node.type) && !assumed)
     return std::string(
                "put a QuantizeLinear and a DequantizeLinear before the layer's input and weights, or run: ") +

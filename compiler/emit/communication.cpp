@@ -105,7 +105,8 @@ Status add_channels(Deployment& d, const Cluster& cluster, const Binding& bindin
     const auto made = producers.find(tensor.name);
     if (made == producers.end() || made->second.port == nullptr)
       return Error(ErrorCode::kUnsupported,
-                   "model output '" + tensor.name + "' is not computed: it is an input or a constant");
+                   "model output '" + tensor.name +
+                       "' is not computed: this output is an input of the model or a constant");
     add_channel(d, made->second.end, {"", tensor.name}, *made->second.port, cluster, binding);
   }
   return {};
@@ -259,9 +260,9 @@ Status check_cables(const Cluster& cluster, const std::string& from, const std::
     if (joins(cable, from, to) && (cable.protocol == CableProtocol::kUdp) == udp) cables.push_back(&cable);
   const std::string between = "between cards '" + from + "' and '" + to + "'";
   if (cables.empty())
-    return Error(ErrorCode::kDoesNotFit,
-                 "cluster '" + cluster.name + "' has no cable " + between +
-                     ", but the plan needs one; add a cable or cut the model elsewhere (--partitions)");
+    return Error(ErrorCode::kDoesNotFit, "cluster '" + cluster.name + "' has no cable " + between +
+                                             ", but the plan sends tensors between these cards; "
+                                             "add a cable or cut the model elsewhere (--partitions)");
   const std::size_t most = cables.size() * abi::kMaxTags;
   if (loads.size() > most)
     return Error(ErrorCode::kDoesNotFit, std::to_string(loads.size()) + " channels " + between + ", but " +
@@ -286,8 +287,9 @@ Status check_cables(const Cluster& cluster, const std::string& from, const std::
           " frames/s, cable '" + slowest.name + "' " + between + " would have to carry " + number(needed) +
           " Gbit/s, but it carries " + number(slowest.gigabits_per_second) + "; lower the rate to at most " +
           std::to_string(static_cast<std::uint64_t>(slowest.gigabits_per_second / gigabits_a_frame)) +
-          " frames/s, cut the model elsewhere (--partitions), add a cable, or use cables of at "
-          "least " +
+          " frames/s, "
+          "cut the model elsewhere (--partitions), add a cable, "
+          "or use cables of at least " +
           number(needed) + " Gbit/s");
 }
 
@@ -328,7 +330,7 @@ Status check_communication(const Deployment& deployment, const Cluster& cluster,
   if (const auto wait = find_cyclic_wait(deployment); !wait.empty())
     return Error(ErrorCode::kDoesNotFit,
                  "the communication plan deadlocks: " + wait +
-                     "; more credits or another cut of the model (--partitions) may help");
+                     "; more credits or another cut of the model (--partitions) may avoid the deadlock");
   return {};
 }
 

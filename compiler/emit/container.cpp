@@ -331,7 +331,8 @@ std::optional<std::vector<Row>> rows_of(const plan::XclbinSection* section, std:
 Result<Bytes> vendor_connectivity(const plan::XclbinSection* section, std::int32_t ip, std::size_t memories,
                                   const std::vector<Kernel>& kernels) {
   const auto vendor = rows_of<std::int32_t, connection>(section, offsetof(::connectivity, m_connection));
-  if (!vendor) return Error(ErrorCode::kInvalidInput, "its CONNECTIVITY section is missing or truncated");
+  if (!vendor)
+    return Error(ErrorCode::kInvalidInput, "the CONNECTIVITY section of the xclbin is missing or truncated");
   std::vector<connection> rows;
   std::int32_t index = 0;
   for (const auto& kernel : kernels)
@@ -364,7 +365,7 @@ Result<Bytes> pack_container(std::span<const std::byte> vendor, const plan::Emul
   const auto wrong = [](const std::string& what) { return Error(ErrorCode::kInvalidInput, what); };
   const plan::XclbinSection* bits = view.find(BITSTREAM);
   if (bits == nullptr || bits->bytes.empty())
-    return wrong("it has no bitstream, so it is not the output of v++ --link for hardware");
+    return wrong("the xclbin has no bitstream, so it is not the output of v++ --link for hardware");
   const auto ips = rows_of<std::int32_t, ip_data>(view.find(IP_LAYOUT), offsetof(ip_layout, m_ip_data));
   if (!ips) return wrong("its IP layout is missing or cut short");
   const std::string wanted = "millrace_" + data.record.name + ":" + data.record.name;
@@ -387,7 +388,7 @@ Result<Bytes> pack_container(std::span<const std::byte> vendor, const plan::Emul
                                    axlf_section_kind memories) -> Result<Bytes> {
     const auto listed =
         rows_of<std::int32_t, mem_data>(view.find(memories), offsetof(mem_topology, m_mem_data));
-    if (!listed) return wrong("its MEM_TOPOLOGY section is missing or truncated");
+    if (!listed) return wrong("the MEM_TOPOLOGY section of the xclbin is missing or truncated");
     return vendor_connectivity(view.find(connections), index, listed->size(), kernels);
   };
   const bool grouped = view.find(ASK_GROUP_CONNECTIVITY) != nullptr;

@@ -298,7 +298,7 @@ void copy_meaning(Graph& graph, ValueId from, ValueId to) {
 void note_rounded_bias(Graph& graph, const Node& node, double accumulator_steps) {
   if (accumulator_steps <= 1e-3) return;
   graph.diagnostics.push_back({node.name,
-                               "its bias is not a multiple of input scale times weight scale, "
+                               "the bias is not a multiple of the input scale times the weight scale, "
                                "so the bias was rounded by up to " +
                                    std::to_string(accumulator_steps) + " of an accumulator step"});
 }

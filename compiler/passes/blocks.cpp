@@ -68,9 +68,8 @@ Result<Trend> prove_trend(const Chain& chain, Range range, std::size_t channel) 
   return unsupported(step +
                      " is not supported between a sum and its quantiser: "
                      "the result must only rise, or only fall, as the sum grows. "
-                     "Put a QuantizeLinear/DequantizeLinear pair before the operator. "
-                     "Or replace " +
-                     step + " by a function that only rises, such as Relu");
+                     "Put a QuantizeLinear/DequantizeLinear pair before the operator, "
+                     "or replace the operator by a function that only rises, such as Relu");
 }
 
 Range hull(const std::vector<Range>& ranges) {

@@ -188,9 +188,10 @@ class ProgramBuilder {
                                        [this](ValueId v) { return stored_[v].tensor == kNoTensor; });
       if (absent != n.inputs.end()) {
         if (graph_.value(*absent).constant != nullptr)
-          refuse(graph_, n,
-                 "its operand '" + graph_.value(*absent).name +
-                     "' is a constant, and not data of the frame: store the node's result as a constant");
+          refuse(
+              graph_, n,
+              "its operand '" + graph_.value(*absent).name +
+                  "' is a constant, not data of the frame: replace the node by a constant with its result");
         continue;
       }
       const Status status = std::visit([&](const auto& op) { return lower(n, op); }, n.operation);

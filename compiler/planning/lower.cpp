@@ -32,12 +32,12 @@ Status check_plugin_blocks(const kernels::Program& program, const Changes& chang
     if (found >= program.blocks.size()) continue;
     const auto* op = std::get_if<kernels::PluginOperator>(&program.blocks[found].operation);
     if (op == nullptr) continue;
-    return Error(
-        ErrorCode::kInvalidInput,
-        "block '" + name + "' cannot run on the host, because plugin '" + op->plugin +
-            "' computes it on cards only; leave --host " + name +
-            " out. If the plugin offers no hardware for the block, its speed cannot be predicted, so "
-            "leave targets and objective out, too");
+    return Error(ErrorCode::kInvalidInput,
+                 "block '" + name + "' cannot run on the host, because plugin '" + op->plugin +
+                     "' computes this block on cards only; leave --host " + name +
+                     " out. "
+                     "If the plugin offers no hardware for the block, the block's speed cannot be predicted, "
+                     "so leave targets and objective out, too");
   }
   return {};
 }
@@ -48,7 +48,8 @@ std::string block_names(const kernels::Program& program) {
   const auto& blocks = program.blocks;
   std::vector<std::string> names;
   for (std::size_t i = 0; i < std::min(kMost, blocks.size()); ++i) names.push_back(blocks[i].name);
-  return joined(names) + (blocks.size() > kMost ? " and others (see the plan without --host)" : "");
+  return joined(names) +
+         (blocks.size() > kMost ? " and others (a plan without --host lists all blocks)" : "");
 }
 
 /// Returns the host's blocks with their times. Also sets host_seconds of the operations that the host runs between two
@@ -175,7 +176,8 @@ Status check_host(const Task& task, const Lowered& lowered) {
                      " ns of one core per frame, "
                      "which allows at most " +
                      std::to_string(std::lround(1 / host)) +
-                     " frames/s; lower --target-fps; host_times in plan --json shows the time of each block");
+                     " frames/s; lower --target-fps. "
+                     "The output of 'plan --json' has the time of each block on the host under host_times");
   if (!options.no_host) return {};
   std::vector<std::string> names = blocks_of(lowered.candidates.without);
   for (std::size_t i = 0; i < lowered.program.blocks.size(); ++i) {

@@ -146,9 +146,10 @@ class Reader {
     MILLRACE_ASSIGN(const std::string assumed, map.text("assumed", ""));
     if (assumed == task_.model.assumed) return {};
     const std::string given = task_.model.assumed.empty() ? "no --assume" : "--assume " + task_.model.assumed;
-    return map.error("assumed", assumed.empty()
-                                    ? "is missing: this plan was not made for a model with " + given
-                                    : "'" + assumed + "' differs from the command line: " + given);
+    return map.error("assumed",
+                     assumed.empty()
+                         ? "is missing: the plan was made without --assume, but the command line has " + given
+                         : "'" + assumed + "' differs from the command line: " + given);
   }
 
   Result<std::uint32_t> card_named(const yaml::Mapping& map, const char* key, const std::string& name) const {

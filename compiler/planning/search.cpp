@@ -110,7 +110,7 @@ Error no_plan_holds(const std::string& nearest, const explore::Problem& asked,
     auto found = explore::solve_replicated(smaller, true);
     if (found.ok()) found = explore::solve_replicated(tightened, true);
     if (!found.ok())
-      reason = ". The search that counts FIFOs, width converters and waiting times found: " +
+      reason = ". A search that also counts FIFOs, width converters and waiting times reports: " +
                found.error().message();
   }
   if (nearest.empty())

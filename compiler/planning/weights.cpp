@@ -98,11 +98,11 @@ Status place_parameters(kernels::Program& program, std::uint32_t block, kernels:
   auto* layer = std::get_if<Convolution>(&chosen.operation);
   if (!kernels::has_parameters(chosen.operation) || (layer != nullptr && !layer->requantise) ||
       placement == kernels::Placement::kBaked)
-    return Error(ErrorCode::kUnsupported, "block '" + chosen.name + "': its weights are " +
-                                              kernels::to_string(chosen.placement) + " and cannot be " +
-                                              kernels::to_string(placement) +
-                                              " for this block alone; "
-                                              "choose the placement for the whole model with --weights");
+    return Error(ErrorCode::kUnsupported,
+                 "block '" + chosen.name + "': its weights are " + kernels::to_string(chosen.placement) +
+                     " and cannot be " + kernels::to_string(placement) +
+                     " for this block alone; "
+                     "choose with --weights where the weights of the whole model are kept");
   chosen.placement = placement;
   return layer == nullptr ? Status() : place(program, chosen, *layer);
 }

@@ -33,7 +33,7 @@ std::string read_quantiser(const Graph& graph, const Node& node, Computation& ou
   const Constant* scale = graph::constant_input(graph, node, 1);
   const Constant* zero = graph::constant_input(graph, node, 2);
   if (scale == nullptr || (graph::has_input(node, 2) && zero == nullptr))
-    return "its scale and zero point must be constants";
+    return "the scale and zero point of the node must be constants";
   out.scale = scale->floats;
   for (const float s : out.scale)
     if (!(s > 0) || !std::isfinite(s)) return "its scale must be finite and above 0";

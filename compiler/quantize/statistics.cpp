@@ -137,8 +137,8 @@ Result<Statistics> observe(const Graph& graph, std::span<const Frame> frames, Me
       for (std::size_t i = 0; i < x.size(); ++i) {
         if (!std::isfinite(x[i]))
           return Error(ErrorCode::kInvalidInput,
-                       "sample " + std::to_string(f) + " makes '" + printable(graph.values[v].name) +
-                           "' NaN or infinite; leave this sample out, or mend the model");
+                       "sample " + std::to_string(f) + ": tensor '" + printable(graph.values[v].name) +
+                           "' becomes NaN or infinite; leave this sample out, or mend the model");
         seen.range.low = std::min(seen.range.low, x[i]);
         seen.range.high = std::max(seen.range.high, x[i]);
         seen.mean[i] += static_cast<double>(x[i]) / static_cast<double>(frames.size());

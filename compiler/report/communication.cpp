@@ -14,9 +14,10 @@ namespace millrace::compiler::report {
 namespace {
 
 constexpr char kProof[] =
-    "no deadlock: in a simulation, three frames pass although every partition takes its inputs in lock-step, "
-    "sends nothing before it has all inputs of a frame, "
-    "and takes nothing of the next frame before it has sent all outputs";
+    "no deadlock: three frames pass in a simulation of the worst case, "
+    "in which every partition takes its inputs in lock-step, "
+    "a partition sends nothing before it has all inputs of a frame, "
+    "and a partition takes nothing of the next frame before it has sent all outputs";
 
 std::string name_of(const runtime::plan::PortRef& end) {
   return (end.partition.empty() ? "model" : end.partition) + "." + end.port;
@@ -109,7 +110,7 @@ std::string terminal(const Communication& communication, bool colour) {
       out += "  " + left(load.from + " > " + load.to, 24) + right(number(load.messages), 9) +
              right(number(load.wire_bytes), 15) + right(fixed(load.gigabits_per_second, 3), 10) +
              right(fixed(load.capacity, 0), 9) + right(percent(load.share()), 8) + "\n";
-    out += "  bytes a frame of a cable include headers, padding and CRCs\n";
+    out += "  the bytes that a cable carries for a frame include headers, padding and CRCs\n";
   }
   if (communication.check.ok()) out += wrapped(kProof, "  ", "  ");
   return out;

@@ -150,8 +150,8 @@ std::string extrapolated(const Plan& plan) {
     text += (follows ? ", " : "") + one.term;
   }
   if (text.empty()) return text;
-  return "resources extrapolated from other modules, because the catalogue has no coefficient of these cost "
-         "terms: " +
+  return "resources extrapolated from other modules, "
+         "because the catalogue has no coefficient of these cost terms: " +
          text + ")";
 }
 

@@ -248,7 +248,8 @@ Result<Yosys> Yosys::find() {
 Status check_family(const std::string& family) {
   if (family == "xcu" || family == "xcup") return {};
   return Error(ErrorCode::kUnsupported,
-               "family '" + family + "' cannot be synthesised; the library is written for xcu and xcup");
+               "family '" + family +
+                   "' cannot be synthesised; the hardware library supports the families xcu and xcup");
 }
 
 Result<Cost> count_cells(const std::string& statistics, const std::string& module) {

@@ -196,7 +196,9 @@ Result<VariantsReport> compile_variants(const CompileOptions& options, std::size
   MILLRACE_TRY(check_options(options));
   MILLRACE_TRY(runtime::plan::check_replaceable(options.output, {options.model, options.cluster}, true));
   if (!options.plan.empty())
-    return Error(ErrorCode::kInvalidInput, "--variants and --plan: a plan file leaves nothing to vary");
+    return Error(ErrorCode::kInvalidInput,
+                 "--variants and --plan exclude each other, because a plan file leaves nothing to vary; "
+                 "leave one out");
   VariantsReport report;
   Steps steps(report.steps);
   PlanOptions planned = options;

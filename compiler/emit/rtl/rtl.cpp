@@ -81,7 +81,7 @@ Result<Rtl> emit_rtl(const generators::Design& design, const kernels::Program& p
     if (design.netlist.loads.empty())
       return Error(ErrorCode::kInternal,
                    "rtl: partition '" + design.partition +
-                       "' reads weights from memory, but the design does not address them");
+                       "' reads weights from memory, but the design has no addresses of these weights");
   }
   std::vector<std::string> sources;
   for (const auto& file : kernels::rtl::closure(modules)) {
