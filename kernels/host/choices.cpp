@@ -30,7 +30,7 @@ std::int64_t axis_of(const FloatOperator& op, std::int64_t otherwise, std::strin
   }
   const Shape& in = op.operands[0].shape;
   const std::int64_t axis = axis_in(op.integer("axis", otherwise), in.size());
-  if (axis < 0) why = "has an axis that its input does not have";
+  if (axis < 0) why = "names an axis that its input does not have";
   if (axis >= 0 && in[static_cast<std::size_t>(axis)] > kLongestAxis)
     why = "has an axis of more than 2^24 elements";
   return why.empty() ? axis : -1;

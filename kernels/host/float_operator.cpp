@@ -65,9 +65,9 @@ std::string check_operands(const FloatOperator& op) {
     const auto size = static_cast<std::size_t>(count);
     if (operand.kind == FloatOperand::Kind::kTensor && size == 0) return which + " has no elements";
     if (operand.kind == FloatOperand::Kind::kFloats && operand.floats.size() != size)
-      return which + " has more or fewer elements than its shape";
+      return which + " has more or fewer elements than its shape says";
     if (operand.kind == FloatOperand::Kind::kIntegers && operand.integers.size() != size)
-      return which + " has more or fewer elements than its shape";
+      return which + " has more or fewer elements than its shape says";
   }
   return {};
 }
@@ -92,7 +92,7 @@ std::optional<Shape> result_shape(const FloatOperator& op, std::string& why) {
   Shape shape;
   if (why.empty()) shape = rule->shape(op, why);
   if (why.empty() && (elements(shape) <= 0 || shape.size() > kMostAxes))
-    why = "gives a result without elements, or with too many";
+    why = "gives a result that has no elements, or too many elements";
   if (why.empty()) return shape;
   why = op.type + ": " + why;
   return std::nullopt;

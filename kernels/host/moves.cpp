@@ -268,7 +268,7 @@ void space_to_depth(const Call& c) {
 Shape tile_shape(const FloatOperator& op, std::string& why) {
   const auto repeats = integers_of(op, 1, "");
   if (!is_float(op, 0) || !repeats || repeats->size() != op.operands[0].shape.size())
-    return fail(why, "needs one constant repetition for each axis");
+    return fail(why, "needs a constant input repeats with one number for each axis");
   Shape shape = op.operands[0].shape;
   for (std::size_t i = 0; i < shape.size(); ++i) {
     if ((*repeats)[i] < 1 || (*repeats)[i] > 65535) return fail(why, "has a repetition that is not possible");
@@ -292,7 +292,7 @@ Shape gather_shape(const FloatOperator& op, std::string& why) {
   if (!is_float(op, 0) || !indices) return fail(why, "needs constant indices");
   const Shape& in = op.operands[0].shape;
   const std::int64_t axis = axis_in(op.integer("axis", 0), in.size());
-  if (axis < 0) return fail(why, "has an axis that its input does not have");
+  if (axis < 0) return fail(why, "names an axis that its input does not have");
   const std::int64_t extent = in[static_cast<std::size_t>(axis)];
   for (const std::int64_t i : *indices)
     if (i < -extent || i >= extent) return fail(why, "has an index outside its input");

@@ -28,7 +28,7 @@ Shape layer_shape(const FloatOperator& op, std::string& why) {
   const Shape& in = op.operands[0].shape;
   const std::int64_t axis = axis_in(op.integer("axis", -1), in.size());
   if (axis < 0) {
-    why = "has an axis that its input does not have";
+    why = "names an axis that its input does not have";
     return {};
   }
   const Shape normalised(in.begin() + axis, in.end());
@@ -111,7 +111,7 @@ Shape group_shape(const FloatOperator& op, std::string& why) {
   }
   for (const std::size_t i : {1U, 2U})
     if (!is_float(op, i) || op.operands[i].shape != Shape{op.opset < 21 ? groups : channels})
-      why = "needs one scale and one bias per channel, or per group before operator set 21";
+      why = "needs one scale and one bias per channel (per group before operator set 21)";
   return op.operands[0].shape;
 }
 
@@ -192,7 +192,7 @@ void normalise_length(const Call& c) {
 Shape mean_variance_shape(const FloatOperator& op, std::string& why) {
   if (!is_float(op, 0) || op.operands[0].shape.size() < 2 || op.operands[0].shape[0] != 1 ||
       op.integers("axes", {0, 2, 3}) != Shape{0, 2, 3})
-    why = "needs [1, C, H, W] and the axes 0, 2 and 3";
+    why = "needs an input of shape [1, C, H, W] and the axes 0, 2 and 3";
   return why.empty() ? op.operands[0].shape : Shape{};
 }
 

@@ -87,7 +87,7 @@ Along softmax_axes(const FloatOperator& op, std::string& why) {
   const Shape& in = op.operands[0].shape;
   const bool joins = op.opset < 13;
   const std::int64_t axis = axis_in(op.integer("axis", joins ? 1 : -1), in.size());
-  if (axis < 0) why = "has an axis that its input does not have";
+  if (axis < 0) why = "names an axis that its input does not have";
   Along a;
   for (std::size_t i = 0; i < in.size(); ++i) {
     const auto at = static_cast<std::int64_t>(i);

@@ -169,14 +169,14 @@ void check_thresholds(const Requantise& r, const Tensor& out, std::uint32_t chan
   const auto steps = static_cast<std::uint64_t>(std::int64_t{r.highest} - r.lowest);
   const std::uint64_t count = r.thresholds.size();
   if (steps == 0) {
-    require(count == 0, "requantise.thresholds is given, but lowest equals highest");
+    require(count == 0, "requantise.thresholds is given, but requantise.lowest equals requantise.highest");
     return;
   }
   require(count == steps || (count % steps == 0 && count / steps == channels), "requantise.thresholds has ",
           count, " entries; give ", steps, ", or ", steps, " for each of ", channels, " channels");
   for (std::uint64_t i = 1; i < count; ++i)
     require(i % steps == 0 || r.thresholds[i] >= r.thresholds[i - 1], "requantise.thresholds[", i,
-            "] is below the threshold before it; thresholds must ascend within a channel");
+            "] is below the previous threshold; thresholds must ascend within a channel");
   if (!is_bipolar(out)) return;
   for (std::uint64_t i = 0; i < count; i += 2)
     require(r.thresholds[i] == r.thresholds[i + 1], "requantise.thresholds[", i,
@@ -250,7 +250,7 @@ void check(const MaxPool& p, const Tensor& in, const Tensor& out) {
       every_window_sees_input(in.shape[0], w.pad_top, w.kernel_h, w.dilation_h, w.stride_h, out.shape[0]) &&
           every_window_sees_input(in.shape[1], w.pad_left, w.kernel_w, w.dilation_w, w.stride_w,
                                   out.shape[1]),
-      "window: a position lies entirely in the padding and has no largest element; use less padding");
+      "window: one position of the window lies entirely in the padding; use less padding");
 }
 
 void check(const SumPool& p, const Tensor& in, const Tensor& out) {
@@ -294,7 +294,8 @@ void check_add(const Add& add, const Tensor& a, const Tensor& b, const Tensor& o
   check_same_shape(a, b);
   check_same_shape(a, out);
   if (!add.table.empty()) {
-    require(can_index(a) && can_index(b), "table needs two signed or unsigned inputs of at most 8 bits");
+    require(can_index(a) && can_index(b),
+            "table: both inputs must be signed or unsigned integers of at most 8 bits");
     return check_table(add.table, std::uint32_t{a.type.bits} + b.type.bits, out);
   }
   require(add.shift <= 62, "shift is above 62");
@@ -419,8 +420,8 @@ bool is_word(const std::string& text) {
 
 void check_plugin_operator(const Program& program, const Block& block, const PluginOperator& op) {
   constexpr std::size_t kMostPorts = 16, kMostSettings = std::size_t{16} << 20U;
-  require(is_word(op.plugin), "plugin: not a name of 1 to 64 letters, digits, _ - .");
-  require(is_word(op.runner), "runner: not a name of 1 to 64 letters, digits, _ - .");
+  require(is_word(op.plugin), "plugin: the name must have 1 to 64 of the characters A-Z a-z 0-9 _ - .");
+  require(is_word(op.runner), "runner: the name must have 1 to 64 of the characters A-Z a-z 0-9 _ - .");
   require(op.library.size() == 64 && op.library.find_first_not_of("0123456789abcdef") == std::string::npos,
           "library: not a SHA-256 in 64 lower-case hexadecimal digits");
   require(op.settings.size() <= kMostSettings, "settings: has more than ", kMostSettings, " bytes");

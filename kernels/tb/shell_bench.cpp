@@ -278,7 +278,7 @@ void ShellRow::check_frame(const Run& run) {
   }
   for (std::size_t i = bytes; i < abi::trailer_offset(bytes); ++i) {
     if (buffer[i] != 0) {
-      fail(name + ": the gap before the trailer is not zero");
+      fail(name + ": the padding bytes before the trailer are not zero");
       break;
     }
   }

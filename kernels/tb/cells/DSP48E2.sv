@@ -45,7 +45,7 @@ module DSP48E2 #(
   initial
     if (ADREG + AREG + BREG + CARRYINREG + CARRYINSELREG + CREG + DREG + INMODEREG + MREG + OPMODEREG + ALUMODEREG + PREG != 0 ||
         A_INPUT != "DIRECT" || B_INPUT != "DIRECT" || USE_MULT != "MULTIPLY" || USE_SIMD != "ONE48" || AMULTSEL != "A" || BMULTSEL != "B")
-      $fatal(1, "%m: a configuration that is not modelled");
+      $fatal(1, "%m: the simulation model does not support these parameters");
   always_comb
     if (OPMODE != 9'b000000101 || ALUMODE != 4'b0000 || INMODE != 5'b00000 || CARRYINSEL != 3'b000)
       $fatal(1, "%m: an operation that is not modelled");

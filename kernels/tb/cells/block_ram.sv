@@ -89,7 +89,7 @@ module block_ram #(
 
   initial
     if (DOA_REG != 0 || DOB_REG != 0 || (WIDE_READ && READ_WIDTH_B != 0) || (WIDE_WRITE && WRITE_WIDTH_A != 0))
-      $fatal(1, "%m: a configuration that is not modelled");
+      $fatal(1, "%m: the simulation model does not support these parameters");
   always_comb if (other) $fatal(1, "%m: an operation that is not modelled");
 
   function automatic integer data_bits(input integer width);
