@@ -106,7 +106,7 @@ Result<NpyArray> parse_npy(std::span<const std::byte> bytes, const std::filesyst
     return bad(path, "element type '" + array.descr + "' is not a little-endian bool, integer or float");
   const auto order = value_of(header, "fortran_order");
   if (!order || !order->starts_with("False"))
-    return bad(path, "'fortran_order' is not False; save it with numpy.ascontiguousarray");
+    return bad(path, "'fortran_order' is not False; save the array in C order (numpy.ascontiguousarray)");
   const auto shape_text = value_of(header, "shape");
   const auto shape = shape_text ? parse_shape(*shape_text) : std::nullopt;
   if (!shape) return bad(path, "'shape' is missing or not a tuple of whole numbers");

@@ -15,7 +15,7 @@ constexpr std::uint64_t kMaxConnectors = 64;
 
 constexpr std::size_t kMaxName = 64;
 constexpr char kNameRule[] =
-    "' is not a valid name: 1 to 64 of A-Z a-z 0-9 _ - . are allowed, not starting with - or .";
+    "' is not a valid name: give 1 to 64 of the characters A-Z a-z 0-9 _ - . (not - or . at the start)";
 
 Result<std::string> name_of(const yaml::Mapping& map, std::string_view key,
                             std::optional<std::string> otherwise = {}) {
@@ -59,7 +59,7 @@ Status read_memory(const yaml::Mapping& device, const std::string& file, Device&
     MemoryBank bank;
     MILLRACE_ASSIGN(bank.name, map.text("name"));
     if (bank.name.empty() || bank.name.size() > 15)
-      return map.error("name", "1 to 15 characters are allowed (xclbin.h, mem_data)");
+      return map.error("name", "the name of a memory must have 1 to 15 characters (xclbin.h, mem_data)");
     for (const auto& other : out.memory)
       if (other.name == bank.name) return map.error("name", "'" + bank.name + "' is used twice");
     MILLRACE_ASSIGN(bank.capacity_bytes, map.integer("capacity_bytes"));
@@ -172,8 +172,8 @@ Status check_hosts_of(const yaml::Mapping& map, const Cable& cable, const Cluste
                      "' is real, and the other is emulated");
   if (a->emulated)
     return map.error("cable: joins emulated cards of the hosts '" + a->name + "' and '" + b->name +
-                     "', but a cable between emulated cards needs one host; remove the cable, and MPI "
-                     "carries the tensors between these cards");
+                     "', but a cable can only join emulated cards of the same host; "
+                     "remove the cable, and MPI carries the tensors between these cards");
   return {};
 }
 
@@ -282,7 +282,8 @@ Status read_hosts(const yaml::Mapping& top, const std::string& file, Cluster& ou
     return {};
   }
   if (out.hosts.size() < 2)
-    return top.error("network", "joins hosts, but the cluster lists fewer than two; add them under 'hosts'");
+    return top.error("network",
+                     "joins hosts, but the cluster lists fewer than two hosts; add hosts under 'hosts'");
   MILLRACE_ASSIGN(const auto map,
                   yaml::Mapping::of(*network, file, "network", {"gigabits_per_second", "latency_ns"}));
   MILLRACE_ASSIGN(out.network.gigabits_per_second, map.number("gigabits_per_second"));
@@ -312,11 +313,11 @@ Status check_address(const yaml::Mapping& map, const Cluster& cluster, const Clu
                      bool emulated) {
   const bool hosts = !cluster.hosts.empty();
   if (emulated && !card.bdf.empty())
-    return map.error("bdf", hosts
-                                ? "the cards of host '" + card.host +
-                                      "' are emulated and have no PCIe address; a host has only real or only "
-                                      "emulated cards, so give real cards a host of their own"
-                                : "an emulated card has no PCIe address; remove the key");
+    return map.error("bdf", hosts ? "the cards of host '" + card.host +
+                                        "' are emulated and have no PCIe address; "
+                                        "a host has only real or only emulated cards, "
+                                        "so give real cards a host of their own"
+                                  : "an emulated card has no PCIe address; remove the key");
   if (!emulated && card.bdf.empty())
     return map.error("bdf",
                      hosts ? "a real card needs its PCIe address (xbutil examine); if the cards of host '" +
@@ -467,7 +468,8 @@ Result<Device> load_device(const std::filesystem::path& path) {
   out.connectors = static_cast<std::uint32_t>(connectors);
   if (const yaml::Node* sources = map.find("sources")) {
     if (sources->kind != yaml::Node::Kind::kMapping)
-      return map.error("sources", "a mapping from figure to source is expected");
+      return map.error("sources",
+                       "a mapping from each figure of the device to the source of the figure is expected");
     for (const auto& [figure, source] : sources->entries) out.sources.emplace(figure, source.scalar);
   }
   return out;

@@ -92,7 +92,7 @@ Result<ImageRecord> check_image(std::span<const std::byte> bytes, const Deployme
       parse_image_record({reinterpret_cast<const char*>(section->bytes.data()), section->bytes.size()}));
   if (record.content_digest != image.content_digest || record.device != image.device ||
       record.partitions.size() != image.partitions.size())
-    return bad("the record in the image differs from the record that the plan was made with");
+    return bad("the record in the image (USER_METADATA) does not match the image that the plan describes");
   for (std::size_t i = 0; i < image.partitions.size(); ++i) {
     const Partition* partition = plan.find_partition(image.partitions[i]);
     if (record.partitions[i].name != partition->name ||
@@ -100,8 +100,9 @@ Result<ImageRecord> check_image(std::span<const std::byte> bytes, const Deployme
       return bad("contains a partition other than '" + partition->name + "' of the plan");
     if (record.partitions[i].parameters_unit.empty() == partition->parameters.has_value())
       return bad("partition '" + partition->name +
-                 (partition->parameters ? "' takes no parameters, but the plan has some"
-                                        : "' takes parameters, but the plan has none"));
+                 (partition->parameters
+                      ? "' takes no parameters, but the plan has parameters for this partition"
+                      : "' takes parameters, but the plan has none for this partition"));
   }
   return record;
 }
@@ -188,11 +189,12 @@ Status check_replaceable(const fs::path& directory, const std::vector<fs::path>&
   const fs::path target = resolved(directory);
   std::error_code code;
   if (is_or_holds(target, resolved(".")))
-    return refused("would be replaced as a whole, but is or contains the current directory");
+    return refused("this directory would be replaced as a whole, but is or contains the current directory");
   for (const auto& input : inputs)
     for (const auto& place : {resolved(input), resolved(input.parent_path()) / input.filename()})
       if (is_or_holds(target, place))
-        return refused("would be replaced as a whole, but contains the input " + input.string());
+        return refused("this directory would be replaced as a whole, but contains the input " +
+                       input.string());
   const auto type = fs::status(target, code).type();
   if (type == fs::file_type::not_found) return {};
   if (type == fs::file_type::none)
@@ -216,9 +218,10 @@ Status check_replaceable(const fs::path& directory, const std::vector<fs::path>&
 Status check_no_variants(const fs::path& directory) {
   std::error_code ignored;
   if (!fs::exists(directory / kVariantsFile, ignored)) return {};
-  return Error(ErrorCode::kInvalidInput, directory.string() +
-                                             ": holds variants of a deployment; name one of them: " +
-                                             (directory / "variant1").string());
+  return Error(ErrorCode::kInvalidInput,
+               directory.string() +
+                   ": this directory holds variants of a deployment; name one of the variants: " +
+                   (directory / "variant1").string());
 }
 
 Result<LoadedDeployment> load_deployment(const fs::path& directory) {

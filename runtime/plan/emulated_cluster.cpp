@@ -53,8 +53,9 @@ void add_replica(const Deployment& deployment, const std::string& behind, Cluste
     const std::uint32_t busiest = std::max(counts.first, counts.second);
     for (std::uint32_t i = 0; i * abi::kMaxTags < busiest; ++i) {
       Cable cable;
-      cable.name = cards[low] + "-" + cards[high] + (protocol == CableProtocol::kUdp ? "-udp" : "") +
-                   (i == 0 ? "" : "-" + std::to_string(i + 1));
+      cable.name = cards[low] + "-" + cards[high];
+      if (protocol == CableProtocol::kUdp) cable.name += "-udp";
+      if (i > 0) cable.name += "-" + std::to_string(i + 1);
       cable.a = {cards[low], connectors[low]++};
       cable.b = {cards[high], connectors[high]++};
       cable.gigabits_per_second = kGigabitsPerSecond;

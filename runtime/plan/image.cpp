@@ -117,7 +117,7 @@ Status check_ports(const ImagePartition& partition, const kernels::Program& prog
   std::size_t next = 0;
   for (const auto index : program.inputs) {
     if (next == partition.ports.size() || !is_input(partition.ports[next].kind))
-      return bad_record(where, "fewer input ports than its program has inputs");
+      return bad_record(where, "the partition has fewer input ports than its program has inputs");
     if (!matches(partition.ports[next], index) || !names.insert(partition.ports[next].name).second)
       return bad_record(where,
                         "port '" + partition.ports[next].name + "' does not match its program's input");
@@ -125,7 +125,7 @@ Status check_ports(const ImagePartition& partition, const kernels::Program& prog
   }
   for (const auto index : program.outputs) {
     if (next == partition.ports.size())
-      return bad_record(where, "fewer output ports than its program has outputs");
+      return bad_record(where, "the partition has fewer output ports than its program has outputs");
     const std::string& name = partition.ports[next].name;
     if (!names.insert(name).second) return bad_record(where, "port '" + name + "' is used twice");
     for (; next < partition.ports.size() && partition.ports[next].name == name; ++next)
@@ -133,7 +133,7 @@ Status check_ports(const ImagePartition& partition, const kernels::Program& prog
         return bad_record(where, "port '" + name + "' does not match its program's output");
   }
   if (next != partition.ports.size())
-    return bad_record(where, "more ports than its program has inputs and outputs");
+    return bad_record(where, "the partition has more ports than its program has inputs and outputs");
   return {};
 }
 

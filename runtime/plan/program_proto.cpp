@@ -202,8 +202,8 @@ class Blobs {
     const std::size_t count = bytes.size() / width;
     if (count > budget_)
       return bad_program(block,
-                         "too many blocks share stored weights: all their weights together exceed 16 times "
-                         "the size of the file");
+                         "too many blocks share stored weights: "
+                         "the weights of all blocks together exceed 16 times the size of the file");
     budget_ -= count;
     out.resize(count);
     for (std::size_t i = 0; i < count; ++i) {

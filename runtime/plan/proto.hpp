@@ -93,7 +93,7 @@ class Fields {
     const Field* const old = in_.GetDescriptor()->FindFieldByName(std::string(former_name));
     const Field* field = reads() ? reflection().GetOneofFieldDescriptor(in_, &group) : nullptr;
     if (reads() && field == nullptr)
-      return fail("no " + group.name() + ", or a value of it that this version of Millrace does not know");
+      return fail(group.name() + " is missing, or has a value that this version of Millrace does not know");
     if (reads() ? field == old : former.has_value()) {
       if (reads()) former.emplace();
       return transfer(old, *former);

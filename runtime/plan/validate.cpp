@@ -40,7 +40,8 @@ Status check_tensors(const std::vector<TensorSignature>& tensors, const std::str
       return bad_deployment(where, "unknown datatype '" + tensor.datatype + "'");
     if (tensor.shape.empty() || tensor.shape.size() > 9 || tensor.elements() == 0 ||
         tensor.elements() > kMaxElements)
-      return bad_deployment(where, "its shape must have 1 to 9 axes of at least 1, and below 2^31 elements");
+      return bad_deployment(
+          where, "its shape must have 1 to 9 axes of length 1 or more, and fewer than 2^31 elements");
   }
   return {};
 }
@@ -103,8 +104,8 @@ Status check_ports(const std::vector<Port>& ports, const std::string& where, std
       return bad_deployment(where, "port '" + port.name + "': its name is malformed or is used twice");
     if (port.elements() == 0 || port.elements() > kMaxElements || port.shape.size() > 8)
       return bad_deployment(
-          where,
-          "port '" + port.name + "': its shape must have 1 to 8 axes of at least 1, and below 2^31 elements");
+          where, "port '" + port.name +
+                     "': its shape must have 1 to 8 axes of length 1 or more, and fewer than 2^31 elements");
   }
   return {};
 }
@@ -114,14 +115,15 @@ Status check_host_program(const Partition& partition, const std::string& where) 
   for (const auto& block : program.blocks)
     if (std::holds_alternative<kernels::PluginOperator>(block.operation))
       return bad_deployment(where,
-                            "block '" + block.name + "' belongs to a plugin, which only cards support");
+                            "block '" + block.name + "' belongs to a plugin, but only cards can run plugins");
   if (const auto wrong = kernels::validate(program); !wrong.empty())
     return bad_deployment(where, "its program: " + wrong);
   if (program_digest(program) != partition.program_digest)
     return bad_deployment(where, "program_digest does not match its program");
   if (kernels::has_parameters(program))
-    return bad_deployment(where,
-                          "its program has parameters that are loaded at runtime, which only cards support");
+    return bad_deployment(
+        where,
+        "its program has parameters that are loaded at runtime, but only cards support such parameters");
   const auto matches = [&](const std::vector<Port>& ports, const std::vector<kernels::TensorIndex>& tensors) {
     return std::equal(ports.begin(), ports.end(), tensors.begin(), tensors.end(),
                       [&](const Port& port, kernels::TensorIndex index) {
@@ -272,8 +274,9 @@ class ChannelChecker {
       return bad_deployment(where, "frame_bytes is " + std::to_string(channel.frame_bytes) +
                                        ", its elements take " + std::to_string(bytes));
     if (in_memory != (channel.packet_bytes == 0) || in_memory != (channel.credits == 0))
-      return bad_deployment(where, in_memory ? "packet_bytes and credits must be 0 for HOST and MPI"
-                                             : "packet_bytes and credits must be above 0");
+      return bad_deployment(where, in_memory
+                                       ? "packet_bytes and credits must be 0 for the transports HOST and MPI"
+                                       : "packet_bytes and credits must be above 0");
     // The limits below are those of the format of link datagrams (runtime/link/README.md).
     constexpr std::uint32_t kMostUdpPayload = 65'443, kMostUdpCredits = 65'536;
     if (channel.transport == Transport::kUdp &&
@@ -336,7 +339,8 @@ Status check_communication(const Deployment& d) {
       if (found == missing.end())
         return bad_deployment(where, id + " is not " + done + " here, or is " + done + " twice");
       if (step.bytes != found->second->frame_bytes)
-        return bad_deployment(where, id + ": the bytes of the step differ from the channel's frame_bytes");
+        return bad_deployment(where,
+                              id + ": the step's field 'bytes' differs from the channel's frame_bytes");
       missing.erase(found);
     }
   }

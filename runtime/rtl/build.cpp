@@ -284,7 +284,7 @@ Result<fs::path> build_simulation(const Cache& cache, const Toolchain& tools, co
   return cache.get(kSimulationKind, key, make, [&] {
     if (options.progress)
       options.progress("partition '" + source.design.partition +
-                       "': another process is building it; waiting");
+                       "': waiting, because another process is building the simulation");
   });
 }
 

@@ -103,7 +103,7 @@ Status Simulation::load(const std::filesystem::path& library, std::uint64_t seed
       !find(library_, abi::kSettle, settle_) || !find(library_, abi::kTick, tick_) ||
       !find(library_, abi::kFailure, failure_))
     return Error(ErrorCode::kCorrupt,
-                 library.string() + ": is not a simulation that Millrace built; remove it");
+                 library.string() + ": is not a simulation that Millrace built; remove the file");
   model_ = open_model(static_cast<std::uint32_t>(seed % 0x7fffffffU + 1));  // Verilator replaces 0
   if (model_ == nullptr) return Error(ErrorCode::kResourceExhausted, "no memory for the simulation");
   if (const std::string failed = failure(); !failed.empty())
@@ -122,7 +122,7 @@ Status Simulation::load(const std::filesystem::path& library, std::uint64_t seed
     abi::ConnectWeights* connect_weights = nullptr;
     if (!find(library_, abi::kConnectWeights, connect_weights))
       return Error(ErrorCode::kCorrupt,
-                   library.string() + ": is not a simulation that Millrace built; remove it");
+                   library.string() + ": is not a simulation that Millrace built; remove the file");
     std::vector<abi::ReadPort> ports(design_.weight_ports.size());
     connect_weights(model_, &weights_, ports.data());
     *weights_.active = *weights_.flush = 0;

@@ -166,7 +166,8 @@ TEST(LoadedWeights, LoadingRefusesParametersOfAnotherImage) {
   altered = baked_ones->plan;
   for (auto& partition : altered.partitions)
     if (!partition.image.empty()) partition.parameters = partitions[takers[0]].parameters;
-  expect_refused(baked_ones->directory, altered, "takes no parameters, but the plan has some");
+  expect_refused(baked_ones->directory, altered,
+                 "takes no parameters, but the plan has parameters for this partition");
 }
 
 TEST(LoadedWeights, NewVersionReplacesWeightsOfSimulatedCardsWithoutReprogramming) {

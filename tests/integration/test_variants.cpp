@@ -74,7 +74,9 @@ TEST_F(VariantsCommand, BuildsDeploymentsOfWhichNoneDominatesAnother) {
   for (const char* command : {"inspect", "verify", "synth"}) {
     const Outcome refused = run_program({millrace_binary(), command, file("d")});
     EXPECT_EQ(refused.exit_code, 2);
-    EXPECT_NE(refused.err.find("d: holds variants of a deployment; name one of them: "), std::string::npos)
+    EXPECT_NE(
+        refused.err.find("d: this directory holds variants of a deployment; name one of the variants: "),
+        std::string::npos)
         << refused.err;
   }
   auto index = json::parse(text("d/variants.json")).as_object();

@@ -284,7 +284,7 @@ TEST_F(DamagedDeployment, WhosePlanNamesOtherImagesIsRefused) {
   expect(refusal_of([](auto& p) { p.images[0].file_sha256 = "x"; }), "not the file the plan was made with");
   expect(refusal_of([](auto& p) { p.images[0].uuid = "x"; }), "image0.xclbin: its uuid is ");
   expect(refusal_of([](auto& p) { p.images[0].content_digest = "x"; }),
-         "the record in the image differs from");
+         "the record in the image (USER_METADATA) does not match");
   expect(refusal_of([](auto& p) { p.partitions[1].program_digest = "x"; }),
          "contains a partition other than 'part0'");
 }
@@ -410,7 +410,8 @@ TEST_F(DamagedDeployment, WithInconsistentPartsIsRefusedAndTheErrorSaysWhy) {
   expect(refusal([](auto& p) { p.communication.pop_back(); }), "no port");
   expect(refusal([](auto& p) { p.communication[0].steps.clear(); }), "no port receives it");
   expect(refusal([](auto& p) { p.communication[0].steps[0].action = Action::kSend; }), "not sent here");
-  expect(refusal([](auto& p) { p.communication[0].steps[0].bytes -= 1; }), "the bytes of the step differ");
+  expect(refusal([](auto& p) { p.communication[0].steps[0].bytes -= 1; }),
+         "the step's field 'bytes' differs");
   expect(refusal([](auto& p) { p.communication[0].steps[0].channel = 99; }),
          "channel 99 is not received here");
   expect(refusal([](auto& p) { p.communication[0].steps.push_back(p.communication[0].steps[0]); }),
