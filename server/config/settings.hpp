@@ -126,17 +126,17 @@ inline constexpr Setting kSettings[] = {
     {"allow_plugins", "--allow-plugins", Switch{&Settings::allow_plugins},
      "Run the code of plugins that deployments contain, on emulated cards and with the server's rights"},
     {"pace", "--pace", Count{&Settings::pace, 1, 1'000'000},
-     "Emulated cards and cables take FACTOR times the predicted time of the hardware, so that frames queue "
-     "as on "
-     "hardware; without a number: 1 (default: as fast as the computer can)"},
+     "Emulated cards and cables take FACTOR times the predicted time of the hardware, "
+     "so that frames queue as on hardware; "
+     "without a number, FACTOR is 1 (default: as fast as the computer can)"},
     {"replicas", "--replicas", Count{&Settings::replicas, 0, 64},
      "Pipelines per model, each on its own cards (0: as the deployment was compiled)"},
     {"warmup_frames", "--warmup-frames", Count{&Settings::warmup_frames, 0, 10'000},
      "Frames that a new version computes as warm-up before it receives requests"},
     {"slots", "--slots", Count{&Settings::slots, 1, 1024},
-     "Most frames of each model that may be on the cards at once"},
+     "Largest number of frames of each model that may be on the cards at once"},
     {"queue_capacity", "--queue-capacity", Count{&Settings::queue_capacity, 0, 1U << 20U},
-     "Most frames of each model that may wait until the cards can take them"},
+     "Largest number of frames of each model that may wait until the cards can take them"},
     {"default_timeout_ms", "--default-timeout-ms", Milliseconds{&Settings::default_timeout, 1, kDayMs},
      "Timeout of an inference that names none", kLive},
     {"drain_notice_ms", "--drain-notice-ms", Milliseconds{&Settings::drain_notice, 0, kDayMs},
@@ -148,7 +148,7 @@ inline constexpr Setting kSettings[] = {
      "Directory of models: MODEL/VERSION/ with a deployment, or model.onnx to be compiled", kAtStart,
      "cluster"},
     {"repository.mode", "--repository-mode", Text{&Settings::repository_mode, kModes},
-     "none (load all at the start), explicit (load and unload on request) or poll (load what changes)",
+     "When models are loaded: none (all at the start), explicit (on request) or poll (when a folder changes)",
      kAtStart, "repository.root"},
     {"repository.poll_ms", "--repository-poll-ms", Milliseconds{&Settings::repository_poll, 10, kDayMs},
      "Time between two polls of the repository in mode poll", kAtStart, "repository.root"},
@@ -166,8 +166,8 @@ inline constexpr Setting kSettings[] = {
      "repository.root"},
 
     {"http.listen", "--http", List{&Settings::http_listen},
-     "HTTP listener: HOST:PORT (port 0: the system chooses), unix:PATH, systemd:NAME, each also with tls: "
-     "before it; may be repeated"},
+     "HTTP listener: HOST:PORT (port 0: the system chooses), unix:PATH or systemd:NAME; "
+     "with tls: in front, the listener requires TLS; may be repeated"},
     {"http.admin_listen", "--http-admin", List{&Settings::http_admin_listen},
      "Like --http, but only this listener answers admin routes (default: every listener answers them)"},
     {"http.certificate", "--tls-certificate", Path{&Settings::http_certificate},
@@ -190,9 +190,9 @@ inline constexpr Setting kSettings[] = {
      "Longest request body accepted (default: enough for the largest model, at least 1 MiB; "
      "with a repository, 64 MiB)"},
     {"http.max_held_bytes", "--max-held-bytes", Count{&Settings::http_max_held_bytes, 1, kMostBytes},
-     "Most bytes that request bodies and answers of all HTTP connections may hold together"},
+     "Largest number of bytes that request bodies and answers of all HTTP connections may hold together"},
     {"http.idle_timeout_ms", "--idle-timeout-ms", Milliseconds{&Settings::http_idle_timeout, 1, kDayMs},
-     "How long a connection may stay without a request"},
+     "How long a connection may stay open without a request"},
     {"http.header_timeout_ms", "--header-timeout-ms", Milliseconds{&Settings::http_header_timeout, 1, kDayMs},
      "Longest time from a request's first byte to the end of its header"},
     {"http.body_timeout_ms", "--body-timeout-ms", Milliseconds{&Settings::http_body_timeout, 1, kDayMs},
@@ -210,7 +210,7 @@ inline constexpr Setting kSettings[] = {
      "Longest payload in bytes of each datagram of a UDP response", kAtStart, "udp.listen"},
 
     {"metrics_compat", "--metrics-compat", Text{&Settings::metrics_compat, kCompatibilities},
-     "none, or triton: adds Triton's nv_inference_* metrics"},
+     "Additional metrics: none, or triton (metrics with Triton's names nv_inference_*)"},
 
     {"log.level", "--log-level", Text{&Settings::log_level, kLevels}, "debug, info, warning, error or off",
      kLive},

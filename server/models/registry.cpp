@@ -127,7 +127,7 @@ void sample_link(const Labelled& of_link, const runtime::pipeline::LinkStatus& l
                   "Packets dropped because of a wrong CRC, on the whole cable.", link.damaged);
   of_link.counter("millrace_link_dropped_total", "Packets dropped for other reasons, on the whole cable.",
                   link.dropped);
-  of_link.gauge("millrace_link_degraded", "1 if packets had to be repaired within the last second.",
+  of_link.gauge("millrace_link_degraded", "1 if packets had to be sent again within the last second.",
                 link.state == "degraded");
   of_link.counter("millrace_link_errors_total", "Number of times that a card reported a fault of the link.",
                   link.errors);
@@ -150,9 +150,11 @@ void Registry::sample(metrics::Samples& samples) const {
     of_model.gauge("millrace_replicas_ready", "Pipelines of the model whose cards are all running.",
                    status.replicas_ready);
     of_model.gauge("millrace_frames_in_flight", "Frames on the cards.", status.in_flight);
-    of_model.gauge("millrace_slots", "Most frames that can be on the cards at once.", status.slots);
+    of_model.gauge("millrace_slots", "Largest number of frames that can be on the cards at once.",
+                   status.slots);
     of_model.gauge("millrace_queue_depth", "Frames waiting for a slot.", status.queued);
-    of_model.gauge("millrace_queue_capacity", "Most frames that may wait for a slot.", status.queue_capacity);
+    of_model.gauge("millrace_queue_capacity", "Largest number of frames that may wait for a slot.",
+                   status.queue_capacity);
     for (const auto& card : status.cards) {
       sample_card(of_model.with({{"endpoint", card.endpoint}, {"card", card.card}}), card);
       sample_partitions(of_model, *model, card);

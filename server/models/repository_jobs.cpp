@@ -88,11 +88,11 @@ void Repository::set_not_loaded(const Job& job, const std::string& why) {
   if (serving_version(job.model) != job.version)
     set_state(job.model, job.version, ModelState::kUnavailable, why);
   else if (!is_lost(job.model))
-    set_state(
-        job.model, job.version, ModelState::kReady,
-        "its change was not loaded: " + why +
-            (recovering_.contains(job.model) ? "; some of its replicas are not running and will be retried"
-                                             : ""));
+    set_state(job.model, job.version, ModelState::kReady,
+              "its change was not loaded: " + why +
+                  (recovering_.contains(job.model)
+                       ? "; some of its replicas are not running, and the server keeps trying to start them"
+                       : ""));
 }
 
 /// Determines the version of a job that names none (a start, a poll or a load without a number). Refuses to load
@@ -283,7 +283,8 @@ SwapResult Repository::swap_to(const Job& job, const std::shared_ptr<Model>& old
   } else if (result.lost) {
     (recovering_[job.model] = Recovery()).lost = true;
     set_state(job.model, before, ModelState::kUnavailable,
-              "the version was stopped for another one and did not restart; the server keeps retrying");
+              "the version was stopped to make room for another version and did not restart; "
+              "the server keeps retrying");
   } else if (result.rolled_back && is_lost(job.model)) {
     recovering_.erase(job.model);
     set_state(job.model, before, ModelState::kReady, "");

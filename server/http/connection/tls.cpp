@@ -57,7 +57,7 @@ Result<TlsIdentity::Loaded> TlsIdentity::read(const std::string& certificate, co
   if (error && ERR_GET_REASON(static_cast<unsigned long>(error.value())) == X509_R_KEY_VALUES_MISMATCH)
     return bad(key, "is not the key of " + certificate);
   if (error && ::SSL_CTX_get0_privatekey(out.context->native_handle()) == nullptr)
-    return bad(key, "holds no private key in PEM without a passphrase: " + error.message());
+    return bad(key, "must hold a private key in PEM that has no passphrase: " + error.message());
   if (::SSL_CTX_check_private_key(out.context->native_handle()) != 1)
     return bad(key, "is not the key of " + certificate);
   const X509* leaf = ::SSL_CTX_get0_certificate(out.context->native_handle());

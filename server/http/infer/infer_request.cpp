@@ -252,7 +252,7 @@ bool is_binary(std::string_view text) {
 std::string_view binary_hint(std::string_view body) {
   if (!is_binary(body)) return "";
   return ". Binary data needs the header Inference-Header-Content-Length: "
-         "0 if the body is only the tensor, otherwise the number of bytes of JSON before the tensors";
+         "give 0 if the body is only the tensor, otherwise the number of bytes of JSON before the tensors";
 }
 
 }  // namespace

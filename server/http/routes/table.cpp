@@ -215,7 +215,7 @@ Outcome infer(const Call& call) {
 }
 
 Outcome not_offered(const Call& call) {
-  return error_response(501, "shared memory and generation are not supported: " +
+  return error_response(501, "the routes for shared memory and for text generation are not supported: " +
                                  std::string(call.request.target.substr(0, 200)));
 }
 

@@ -225,7 +225,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"few_elements", input_with(kShape + R"(,"data":[1,2,3])"),
                 "holds 3 elements; shape [1,2,2] needs 4"},
         BadCase{"many_elements", input_with(kShape + R"(,"data":[1,2,3,4,5])"),
-                "more than 4 elements, the total of the model's inputs"},
+                "more than 4 elements, which is the total of all inputs of the model"},
         BadCase{"no_elements", input_with(kShape + R"(,"data":[])"), "holds 0 elements"},
         BadCase{"nested_otherwise", input_with(kShape + R"(,"data":[[1,2],[3,4]])"), "nested differently"},
         BadCase{"ragged", input_with(kShape + R"(,"data":[[1,2],[3]])"), "ragged"},
@@ -356,9 +356,9 @@ TEST(BinaryInferRequest, ErrorNamesTheMissingHeader) {
     const auto request = parse(one_input(), body);
     ASSERT_FALSE(request.ok());
     EXPECT_EQ(request.error().code(), ErrorCode::kInvalidInput);
-    EXPECT_NE(
-        request.error().message().find("Inference-Header-Content-Length: 0 if the body is only the tensor"),
-        std::string::npos)
+    EXPECT_NE(request.error().message().find(
+                  "Inference-Header-Content-Length: give 0 if the body is only the tensor"),
+              std::string::npos)
         << request.error().message();
   }
   for (const std::string& text : {std::string("not json"), std::string("{\"id\":1,\n\t}"), std::string()}) {
