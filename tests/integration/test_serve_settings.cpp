@@ -109,10 +109,9 @@ TEST_F(ServeSettings, WarnsOfOpenListenersAndOfReadableTokenFiles) {
   command.push_back("--check-config");
   Outcome outcome = run_program(command);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_NE(
-      outcome.err.find(
-          "other machines can reach 0.0.0.0:0, where every route except admin routes works without a token"),
-      std::string::npos)
+  EXPECT_NE(outcome.err.find("other machines can reach 0.0.0.0:0, and every route there except admin routes "
+                             "works without a token"),
+            std::string::npos)
       << outcome.err;
   command.insert(command.end(), {"--tokens", tokens});
   outcome = run_program(command);

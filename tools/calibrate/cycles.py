@@ -21,7 +21,7 @@ TARGET = os.path.join(ROOT, "kernels", "cycles.csv")
 
 
 def table_of(module):
-    """The rows of the module's table, as a map from the row's name to its parameters in the form NAME=value."""
+    """Reads the configurations in the module's .rows file: a map from each row's name to parameters in the form NAME=value."""
     for folder in ("stream", "nn", "shell"):
         path = os.path.join(ROOT, "kernels", "rtl", folder, module + ".rows")
         if os.path.exists(path):
@@ -39,7 +39,7 @@ def table_of(module):
 
 
 def measured(report):
-    """The figures of a bench report, as a map from module and row to (latency, interval)."""
+    """Reads the report of the modules' benches: a map from (module, row) to (latency, interval) in cycles."""
     found, module = {}, None
     for line in report.splitlines():
         if start := re.match(r"(mr_\w+): seed ", line):

@@ -70,7 +70,7 @@ def text_of(parameters):
 
 
 def problems(deployment, kept):
-    """Compares a design's rows with the instances of the dataflow as compiled now, and checks all digests. Returns the faults."""
+    """Checks whether a compilation of the design gives the instances of its rows today, and whether the modules have the digests of the rows. Returns the faults."""
     rows = [line.split(",") for line in kept]
     found = sorted({f"{row[3]} is other SystemVerilog" for row in rows if row[5] != source_of(row[3])})
     partitions = sorted(os.listdir(os.path.join(deployment, "rtl")))
@@ -117,7 +117,7 @@ def instance_of(module, parameters):
 
 
 def marked(rows):
-    """The rows, with the column `fitted` set from today's kernels/catalog.csv."""
+    """Returns the rows. Sets the column `fitted` to whether kernels/catalog.csv contains the module with these parameters."""
     with open(CATALOG) as file:
         fitted = {instance_of(*line.split(",")[:2]) for line in file.read().splitlines()[2:]}
     at = COLUMNS.index("fitted")

@@ -44,7 +44,8 @@ Status check(const BenchCommand& c, bool udp) {
   if (c.rate && !c.concurrency.empty())
     return bad("--rate (open loop) and --concurrency (closed loop) exclude each other; leave one out");
   if (c.rate && !(*c.rate > 0 && *c.rate <= kMaxRate))
-    return bad("--rate " + text_of(*c.rate) + ": it must be above 0 and at most 10000000 a second");
+    return bad("--rate " + text_of(*c.rate) +
+               ": the rate must be above 0 and at most 10000000 requests per second");
   if (!(c.duration_seconds >= 0.001 && c.duration_seconds <= kMaxSeconds))
     return bad("--duration " + text_of(c.duration_seconds) + ": it must be 0.001 to 604800 seconds");
   if (!(c.warmup_seconds >= 0 && c.warmup_seconds <= kMaxSeconds))

@@ -24,7 +24,7 @@ Status check_room(const plan::Cluster& cluster, const plan::Deployment& deployme
   return Error(ErrorCode::kDoesNotFit, "cluster '" + cluster.name + "' has " +
                                            std::to_string(cluster.cards.size()) +
                                            " cards, and the deployment needs " + std::to_string(needed) +
-                                           "; give a larger cluster, or compile for this one");
+                                           "; give a larger cluster, or compile the model for this cluster");
 }
 
 }  // namespace
@@ -52,9 +52,10 @@ Status run(const LaunchCommand& command, std::ostream& out) {
   }
   if (command.format == "kubernetes") {
     if (launch.container.empty())
-      return Error(ErrorCode::kInvalidInput,
-                   "--print kubernetes needs --container IMAGE: the container image that holds millrace, the "
-                   "deployment and the cluster file, at the same paths as here");
+      return Error(
+          ErrorCode::kInvalidInput,
+          "--print kubernetes needs --container IMAGE: "
+          "the image must hold millrace, the deployment and the cluster file at the same paths as here");
     out << kubernetes_text(launch);
   } else {
     out << (command.format == "slurm" ? slurm_text(launch) : mpirun_text(launch));

@@ -172,8 +172,8 @@ void add_plugins(CLI::App* sub, std::vector<std::string>& plugins) {
                       runtime::plan::document("runtime/plugins/README.md") +
                       "), or programs that propose implementations of blocks, in JSON (" +
                       runtime::plan::document("compiler/generators/README.md") +
-                      "); they are asked in this order and run with your rights (--generator-plugin is the "
-                      "option's old name)")
+                      "). Millrace asks the plugins in this order, and they run with your rights "
+                      "(--generator-plugin is the option's old name)")
       ->allow_extra_args(false);
 }
 
@@ -257,13 +257,14 @@ void add_plan(Builder& builder, PlanCommand& c) {
       "--comm", c.communication,
       "Also print the communication plan: the messages of a frame (with packets, credits, buffers), "
       "the load of each cable, and why the plan cannot deadlock");
-  CLI::Option* const load = sub->add_option(
-      "--load", c.load,
-      "Also simulate the plan under load: print the rate that it sustains, and the latency with waiting if "
-      "frames arrive at random times at this mean rate: frames a second, or a share of the sustained rate "
-      "(30%,60%,90%)");
+  CLI::Option* const load =
+      sub->add_option("--load", c.load,
+                      "Also simulate the plan under load: print the rate that it sustains, "
+                      "and the latency with waiting if frames arrive at random times at this mean rate: "
+                      "frames a second, or a share of the sustained rate (30%,60%,90%)");
   load->delimiter(',')->allow_extra_args(false);
-  sub->add_option("--slots", c.slots, "With --load: the most frames in each pipeline, as in 'serve --slots'")
+  sub->add_option("--slots", c.slots,
+                  "With --load: largest number of frames in each pipeline, as in 'serve --slots'")
       ->needs(load)
       ->capture_default_str()
       ->check(whole(1, 1024));
@@ -307,7 +308,7 @@ void add_verify(Builder& builder, VerifyCommand& c) {
       ->needs("--inputs");
   sub->add_option(
          "--tolerance", c.tolerance,
-         "Largest difference from --expect, in steps. "
+         "Largest allowed difference from --expect, in steps. "
          "A step of an integer output is 1. "
          "A step of a float output is the scale of the output's last quantiser. "
          "A step of a softmax is the largest change that results if each score changes by one quantiser step")
@@ -351,7 +352,7 @@ void add_launch(Builder& builder, LaunchCommand& c) {
   sub->add_option("DEPLOYMENT", c.deployment, "Deployment directory, at the same path on all hosts")
       ->required();
   sub->add_option("--print", c.format,
-                  "mpirun (a command line), slurm (a batch script) or kubernetes (manifests)")
+                  "What to print: mpirun (a command line), slurm (a batch script) or kubernetes (manifests)")
       ->required()
       ->check(CLI::IsMember({"mpirun", "slurm", "kubernetes"}));
   sub->add_option("--cluster", c.cluster,
@@ -385,8 +386,8 @@ void add_devices(Builder& builder, DevicesCommand& c) {
       sub->add_option(
              "--impair", c.impair,
              "Give faults to a UDP cable between the emulated cards of a running server: CABLE:KEY=VALUE,... "
-             "with the keys loss, duplicate, reorder, bit_errors, latency_ns, gigabits_per_second and "
-             "outage; "
+             "with the keys loss, duplicate, reorder, bit_errors, latency_ns, "
+             "gigabits_per_second and outage; "
              "CABLE alone ends the faults")
           ->excludes(check);
   sub->add_option("--url", c.url, "With --impair: http://HOST:PORT, https://HOST:PORT or unix:PATH")
@@ -465,9 +466,10 @@ void add_reload(Builder& builder, ReloadCommand& c) {
   auto* const version = sub->add_option("--version", c.version,
                                         "Version in the repository (default: the pinned one, or the newest)")
                             ->check(whole(1, kMostVersion));
-  auto* const policy =
-      sub->add_option("--policy", c.policy, "auto, overlap, rolling or drain (default: the server's)")
-          ->check(CLI::IsMember({"auto", "overlap", "rolling", "drain"}));
+  auto* const policy = sub->add_option("--policy", c.policy,
+                                       "How the version replaces the served one: "
+                                       "auto, overlap, rolling or drain (default: the server's)")
+                           ->check(CLI::IsMember({"auto", "overlap", "rolling", "drain"}));
   auto* const force = sub->add_flag(
       "--force", c.force, "Load the version even if its inputs or outputs differ from the current version's");
   auto* const pin =

@@ -66,8 +66,8 @@ Result<std::vector<compiler::report::Rate>> read_rates(const std::vector<std::st
         rate.value > (rate.share ? kMostShare : kMostFrames))
       return Error(ErrorCode::kInvalidInput,
                    "--load " + text +
-                       ": give a rate above 0, in frames a second or as a share of the sustained rate, such "
-                       "as 20000 or 60%");
+                       ": give a rate above 0, in frames a second or as a share of the sustained rate, "
+                       "such as 20000 or 60%");
     rates.push_back(rate);
   }
   return rates;

@@ -203,7 +203,7 @@ std::vector<std::string> doubts_about(const LiveSettings& live, const std::vecto
     if (settings.http_tokens.empty() && is_open(address))
       out.push_back("other machines can reach " + address +
                     ", "
-                    "where every route except admin routes works without a token; "
+                    "and every route there except admin routes works without a token; "
                     "set http.tokens to require tokens");
   for (const auto& [key, file] :
        {std::pair{"http.tokens", settings.http_tokens}, std::pair{"http.key", settings.http_key},

@@ -87,7 +87,8 @@ models::PipelineSource pipeline_source(const Settings& settings, const runtime::
   PipelineOptions options = pipeline_options(settings);
   options.on_programmed = [&metrics](const std::string& card) {
     metrics.count("millrace_programmings_total",
-                  "Images loaded on a card, whichever versions they belong to.", {{"card", card}});
+                  "Number of times that an image was loaded on the card, for any version of any model.",
+                  {{"card", card}});
   };
   models::PipelineSource source;
   source.open = [options, cluster, cards](const models::PipelineSource::Deployment& deployment,

@@ -141,7 +141,8 @@ Result<ReferenceModel> ReferenceModel::make(const plan::LoadedDeployment& deploy
   for (const plan::Channel& channel : deployment.plan.channels) {
     if (channel.slice.offset != 0 || channel.slice.stride != 1) {
       return Error(ErrorCode::kUnsupported,
-                   "channel '" + channel.name + "' carries a slice; verify takes whole tensors");
+                   "channel '" + channel.name +
+                       "' carries a slice of a tensor, but verify supports only whole tensors");
     }
     model.sources_[{channel.consumer.partition, channel.consumer.port}] = {channel.producer.partition,
                                                                            channel.producer.port};

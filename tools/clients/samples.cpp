@@ -131,8 +131,8 @@ Result<Samples> split_array(const NpyArray& array, const std::filesystem::path& 
   if (!fits || array.elements() == 0)
     return bad_samples(
         file, "an array of '" + array.descr + "' " + shape_text(array.shape) + " does not fit input '" +
-                  input.name + "': " + input.datatype + " " + shape_text(input.shape) +
-                  ", frames along the first axis, or uint8 samples [n, height, width, channels]" +
+                  input.name + "': give " + input.datatype + " " + shape_text(input.shape) +
+                  " with frames along the first axis, or uint8 samples [n, height, width, channels]" +
                   (own_type || array.descr == "|u1"
                        ? ""
                        : "; convert it with NumPy's astype('" + descr_of(input.datatype) + "')"));

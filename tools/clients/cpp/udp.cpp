@@ -94,9 +94,10 @@ class UdpClient final : public Client {
     // If the server has never answered, it probably cannot be reached, so do not report a missed deadline.
     if (s.code == Code::kDeadline)
       s = {Code::kUnavailable,
-           s.message + (options.key_id == 0 ? " (not a Millrace server, or it requires a key)"
-                                            : " (not a Millrace server, or its keys do not match key " +
-                                                  std::to_string(options.key_id) + ")")};
+           s.message + (options.key_id == 0
+                            ? " (there is no Millrace server at this address, or it requires a key)"
+                            : " (there is no Millrace server at this address, or its keys do not match key " +
+                                  std::to_string(options.key_id) + ")")};
     return s;
   }
 

@@ -230,7 +230,7 @@ class HttpClient(Client):
         raise MillraceError(code, f"{path}: status {status}: {message}")
 
     def _connected(self, deadline: float) -> http.client.HTTPConnection:
-        """The kept connection or a new one. Its socket observes the deadline."""
+        """Returns the open connection, or opens one. The socket of the connection observes the deadline."""
         if self._connection is None:
             left = deadline - time.monotonic()
             if left <= 0:

@@ -172,7 +172,7 @@ def unpack_outputs(model: Model, data: Buffer, numpy: Any = None) -> list[Any]:
     size = sum(tensor.nbytes for tensor in model.outputs)
     if size != len(view):
         raise MillraceError(
-            "protocol", f"the answer has {len(view)} bytes of outputs, the model gives {size}"
+            "protocol", f"the answer has {len(view)} bytes of outputs, but the outputs of the model have {size}"
         )
     outputs: list[Any] = []
     at = 0

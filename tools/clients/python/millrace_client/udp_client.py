@@ -68,7 +68,7 @@ class UdpClient(Client):
                 raise
             # If the server has never answered, it probably cannot be reached, so do not report a missed deadline.
             why = f"its keys do not match key {key_id}" if key_id else "it requires a key"
-            raise MillraceError("unavailable", f"{error} (not a Millrace server, or {why})") from None
+            raise MillraceError("unavailable", f"{error} (there is no Millrace server at this address, or {why})") from None
 
     def close(self) -> None:
         super().close()
