@@ -4,7 +4,10 @@
 // kernels/program/packing.hpp. Its scripts are: clean frames; a change of epoch in mid-frame; lost greetings and
 // credits, which may only cost time; damaged and lost packets, which must raise a fault and must never give wrong
 // output; a cable that goes down; ends with different packet sizes; a memory that fails, after which no packet may
-// begin; connectors that do not exist.
+// begin; connectors that do not exist; an acknowledgement of packets that were not sent.
+//
+// In every script, the bench counts the sender's credit, and sends packets of an earlier generation (an earlier time in
+// service of the sender) into the cables. Sender and receiver must ignore these packets.
 //
 // The file is above 500 lines because all scripts share the state of one row, which is an instance of the tested module
 // with its own parameters.
@@ -46,6 +49,9 @@ struct Packet {
     for (std::size_t i = 0; i < size; ++i) value |= std::uint64_t{bytes.at(at + i)} << (8 * i);
     return value;
   }
+  void set(std::size_t at, std::size_t size, std::uint64_t value) {
+    for (std::size_t i = 0; i < size; ++i) bytes.at(at + i) = static_cast<std::uint8_t>(value >> (8 * i));
+  }
   std::uint64_t kind() const { return field(0, 1); }
 };
 
@@ -56,7 +62,7 @@ struct LinkFrame {
   std::vector<std::uint8_t> wire;
 };
 
-enum class Script { kClean, kEpoch, kSpoilt, kLossy, kDamaged, kLost, kCableDown, kMismatch };
+enum class Script { kClean, kEpoch, kSpoilt, kLossy, kDamaged, kLost, kCableDown, kMismatch, kUnsent };
 
 class LinkRow {
  public:
@@ -83,6 +89,7 @@ class LinkRow {
   struct Cable {
     std::vector<Beat> coming;  // words received of the packet under way
     std::deque<std::pair<Beat, bool>> words;
+    std::deque<Packet> on_way;  // whole packets in `words`, in order
   };
   struct Write {
     std::uint32_t row, offset, value;
@@ -101,6 +108,13 @@ class LinkRow {
   LinkFrame make_frame();
   void watch_cables();
   void packet_sent(Cable& cable);
+  std::vector<Beat> words_of(const Packet& packet) const;
+  void deliver(Cable& cable, const std::vector<Beat>& words, const Packet& packet);
+  void deliver_forged(Cable& cable, Packet packet);
+  void send_old(Cable& cable, const Packet& packet);
+  bool acknowledge_unsent(Cable& cable, Packet packet);
+  void arrived(const Packet& packet);
+  void check_session(const Packet& packet);
   void check_data(const Packet& packet);
   void watch_frames();
   void watch_faults();
@@ -119,11 +133,16 @@ class LinkRow {
 
   Stage stage_ = Stage::kReset;
   Script script_ = Script::kClean;
-  std::uint64_t cycle_ = 0, since_ = 0, flushing_ = 0, resting_ = 0, flushed_at_ = 0, change_at_ = 0,
-                spoilt_from_ = 0;  // the cycle in which memory failed
+  std::uint64_t cycle_ = 0, since_ = 0, flushing_ = 0, resting_ = 0, change_at_ = 0,
+                spoilt_from_ = 0;          // the cycle in which memory failed
+  std::vector<std::uint64_t> epoch_ends_;  // the cycle in which each earlier epoch ended
   std::uint32_t epoch_ = 0, connector_ = 0, tag_ = 0, packet_bytes_ = 0, credits_ = 0;
   std::uint64_t sequence_ = 0;
   std::deque<Write> writes_;
+  // The present time in service of the sender: its generation modulo 256, packets that it sent, that reached the
+  // receiver, and that acknowledgements on their arrival at the sender named; whether a welcome has arrived.
+  std::uint32_t generation_ = 0, session_sent_ = 0, session_arrived_ = 0, acknowledged_ = 0;
+  bool welcomed_ = false, session_cut_ = false;
   double sink_pace_ = 0.8;
   bool in_session_ = false, aftermath_ = false, flush_ = false, up_ = true, faulted_ = false, spoilt_ = false,
        ever_faulted_ = false, ever_down_ = false;
@@ -154,9 +173,9 @@ LinkFrame LinkRow::make_frame() {
 }
 
 void LinkRow::begin_script() {
-  constexpr Script kScripts[] = {Script::kClean,     Script::kClean,   Script::kEpoch,   Script::kEpoch,
-                                 Script::kSpoilt,    Script::kLossy,   Script::kDamaged, Script::kLost,
-                                 Script::kCableDown, Script::kMismatch};
+  constexpr Script kScripts[] = {Script::kClean,     Script::kClean,    Script::kEpoch,   Script::kEpoch,
+                                 Script::kSpoilt,    Script::kLossy,    Script::kDamaged, Script::kLost,
+                                 Script::kCableDown, Script::kMismatch, Script::kUnsent};
   script_ = kScripts[rng_.between(0, static_cast<std::int64_t>(std::size(kScripts)) - 1)];
   ++script_number_;
   since_ = cycle_;
@@ -204,6 +223,9 @@ void LinkRow::set_up() {
   writes_.push_back({first, abi::kLinkEnable, 1});
   writes_.push_back({1 - first, abi::kLinkEnable, 1});
   writes_.push_back({first, abi::kLinkTag, 99});  // must be ignored, because the row is in service
+  generation_ = (generation_ + 1) % 256;
+  session_sent_ = session_arrived_ = acknowledged_ = 0;
+  welcomed_ = session_cut_ = false;
   stage_ = Stage::kSetUp;
 }
 
@@ -232,6 +254,10 @@ void LinkRow::drive() {
       valid |= std::uint64_t{1} << c;
       if (cable.words.front().second) last |= std::uint64_t{1} << c;
       ports_.at("rx_data").write(static_cast<unsigned>(c) * bytes_ * 8, cable.words.front().first);
+      if (cable.words.front().second) {
+        arrived(cable.on_way.front());
+        cable.on_way.pop_front();
+      }
       cable.words.pop_front();
     }
   }
@@ -275,7 +301,7 @@ void LinkRow::watch_cables() {
     if (!up_) {
       if (bit("tx_valid")) fail("offered to a cable that is down");
       cable.coming.clear();  // the rest of a packet that was cut off is lost too
-      ever_down_ = true;
+      ever_down_ = session_cut_ = true;
     }
     if (!bit("tx_valid") || !bit("tx_ready")) continue;
     cable.coming.push_back(ports_.at("tx_data").read(static_cast<unsigned>(c) * bytes_ * 8, bytes_ * 8));
@@ -295,6 +321,7 @@ void LinkRow::packet_sent(Cable& cable) {
       packet.bytes.push_back(static_cast<std::uint8_t>(cable.coming[i].get(8 * b, 8)));
   if (packet.bytes.size() < 32) return fail("a packet shorter than its header");
   if (cable.coming.back().get(0, 32) != crc32(packet.bytes)) fail("a wrong CRC");
+  check_session(packet);
   if (packet.kind() == kData) check_data(packet);
 
   std::vector<Beat> words = cable.coming;
@@ -304,8 +331,14 @@ void LinkRow::packet_sent(Cable& cable) {
     spoilt_ = true;
     return;
   }
+  if (script_ == Script::kUnsent && packet.kind() == kTaken) {
+    // After the forged acknowledgement, no other one may cause the fault.
+    if ((spoilt_ && !faulted_) || acknowledge_unsent(cable, packet)) return;
+  }
+  send_old(cable, packet);
   if (script_ == Script::kDamaged && data && hit) {
     spoilt_ = true;
+    packet.set(0, 1, 0);  // counts as no packet of any kind
     if (rng_.chance(0.3) && words.size() > 2) {
       words.pop_back();  // cut short
     } else {
@@ -318,7 +351,95 @@ void LinkRow::packet_sent(Cable& cable) {
   } else if (data) {
     ++arrived_packets_;
   }
+  deliver(cable, words, packet);
+}
+
+std::vector<Beat> LinkRow::words_of(const Packet& packet) const {
+  std::vector<Beat> words;
+  for (std::size_t at = 0; at < packet.bytes.size(); at += bytes_) {
+    Beat& word = words.emplace_back(bytes_ * 8);
+    for (unsigned b = 0; b < bytes_; ++b) word.set(8 * b, 8, packet.bytes[at + b]);
+  }
+  words.emplace_back(bytes_ * 8).set(0, 32, crc32(packet.bytes));
+  return words;
+}
+
+void LinkRow::deliver(Cable& cable, const std::vector<Beat>& words, const Packet& packet) {
   for (std::size_t i = 0; i < words.size(); ++i) cable.words.emplace_back(words[i], i + 1 == words.size());
+  cable.on_way.push_back(packet);
+}
+
+/// Delivers a packet that no module has sent. The bench does not count it as sent or acknowledged.
+void LinkRow::deliver_forged(Cable& cable, Packet packet) {
+  const std::vector<Beat> words = words_of(packet);
+  packet.set(0, 1, 0);
+  deliver(cable, words, packet);
+}
+
+/// Sometimes delivers a packet of an earlier generation before `packet`, as if it had been delayed in the cable. The
+/// packet fits the present state of sender and receiver except for its generation, so only the generation can tell them
+/// to ignore it.
+void LinkRow::send_old(Cable& cable, const Packet& packet) {
+  if (stage_ == Stage::kDrain || !rng_.chance(0.2) || packet.field(3, 1) != generation_) return;
+  Packet old = packet;
+  old.set(3, 1, (generation_ + 256 - static_cast<std::uint64_t>(rng_.between(1, 3))) % 256);
+  if (packet.kind() == kGreeting) {
+    old.set(0, 1, kWelcome);
+    old.set(8, 8, 0);
+    deliver_forged(cable, old);
+  } else if (packet.kind() == kData && rng_.chance(0.5)) {
+    old.bytes[32] ^= 1u;  // another payload
+    deliver_forged(cable, old);
+  } else if (packet.kind() == kData) {
+    old.bytes.resize(32);
+    for (std::size_t at = 2; at < 32; ++at)
+      if (at != 3) old.set(at, 1, 0);
+    old.set(0, 1, kTaken);
+    old.set(24, 4, session_sent_);  // would free all credit
+    deliver_forged(cable, old);
+  }
+}
+
+/// Sometimes delivers an acknowledgement of packets that the sender has not sent, instead of `packet`. If the sender
+/// cannot have begun another packet, the acknowledgement is for exactly one packet too many. Returns whether it did so.
+bool LinkRow::acknowledge_unsent(Cable& cable, Packet packet) {
+  if (spoilt_ || packet.field(3, 1) != generation_ || stage_ != Stage::kRunning) return false;
+  const bool alone = std::none_of(cable.on_way.begin(), cable.on_way.end(),
+                                  [](const Packet& other) { return other.kind() == kTaken; });
+  const bool starved = alone && session_sent_ - acknowledged_ == credits_;
+  const bool at_rest = starved || (to_give_.empty() && on_wire_.empty());
+  if (!rng_.chance(at_rest ? 0.7 : 0.1)) return false;
+  packet.set(24, 4, session_sent_ + (at_rest ? 1u : 1000u));
+  deliver_forged(cable, packet);
+  spoilt_ = true;
+  return true;
+}
+
+/// Notes what sender or receiver learn from a packet whose last word they are given now.
+void LinkRow::arrived(const Packet& packet) {
+  if (packet.field(3, 1) != generation_ || packet.field(1, 1) != tag_) return;
+  if (packet.kind() == kWelcome) welcomed_ = true;
+  if (packet.kind() == kData) ++session_arrived_;
+  if (packet.kind() == kTaken) acknowledged_ = static_cast<std::uint32_t>(packet.field(24, 4));
+}
+
+/// Checks generation, number and credit of a packet.
+void LinkRow::check_session(const Packet& packet) {
+  const auto number = static_cast<std::uint32_t>(packet.field(24, 4));
+  if (packet.kind() == kTaken) {
+    // A receiver that has not got the new greeting yet may repeat its last acknowledgement.
+    if (packet.field(3, 1) == generation_ && number > session_arrived_)
+      fail("an acknowledgement of packets that have not arrived");
+    return;
+  }
+  if (packet.kind() == kWelcome) return;
+  if (packet.field(3, 1) != generation_) fail("a packet of another generation");
+  if (packet.kind() != kData) return;
+  if (!welcomed_) fail("data before the receiver's welcome");
+  // The numbers of packets that a cable cuts off are missing.
+  if (number < session_sent_ || (number > session_sent_ && !session_cut_)) fail("a wrong number");
+  if (number - acknowledged_ >= credits_) fail("a packet without credit");
+  session_sent_ = number + 1;
 }
 
 void LinkRow::check_data(const Packet& packet) {
@@ -327,7 +448,8 @@ void LinkRow::check_data(const Packet& packet) {
   sent_bytes_ += length;
   if (spoilt_from_ != 0 && cycle_ - spoilt_from_ > kBegun) fail("a packet began after memory had failed");
   if (packet.field(16, 4) != epoch_) {  // the flush did not stop this packet
-    if (packet.field(16, 4) + 1 != epoch_ || cycle_ - flushed_at_ > 2000) fail("a packet of another epoch");
+    const std::uint64_t epoch = packet.field(16, 4);
+    if (epoch >= epoch_ends_.size() || cycle_ - epoch_ends_[epoch] > 2000) fail("a packet of another epoch");
     return;
   }
   if (packet.field(1, 1) != tag_) fail("a packet with another tag");
@@ -405,10 +527,11 @@ void LinkRow::watch_frames() {
 void LinkRow::watch_faults() {
   if (!high("fault") || (aftermath_ && stage_ == Stage::kDrain)) return;
   const std::uint64_t code = ports_.at("fault_code").get();
-  const bool expected = script_ == Script::kCableDown ? code == 2 && !up_
-                        : script_ == Script::kMismatch
-                            ? code == 3 && ports_.at("fault_link").get() == kReceiver
-                            : code == 3 && spoilt_;
+  const bool expected =
+      script_ == Script::kCableDown  ? code == 2 && !up_
+      : script_ == Script::kMismatch ? code == 3 && ports_.at("fault_link").get() == kReceiver
+      : script_ == Script::kUnsent   ? code == 3 && ports_.at("fault_link").get() == kSender && spoilt_
+                                     : code == 3 && spoilt_;
   if (!expected) fail("a fault of code " + std::to_string(code));
   if (!faulted_) {
     ++faults_;
@@ -420,7 +543,7 @@ void LinkRow::watch_faults() {
 void LinkRow::begin_flush() {
   ++epoch_;
   flush_ = true;
-  flushed_at_ = cycle_;
+  epoch_ends_.push_back(cycle_);
   flushing_ = 0;
   stage_ = Stage::kFlush;
 }
@@ -471,6 +594,8 @@ void LinkRow::advance() {
         if ((faulted_ && cycle_ >= change_at_) || (spoilt_ && cycle_ - since_ > kPatience / 2) ||
             (to_give_.empty() && to_get_.empty()))
           begin_flush();
+      } else if (script_ == Script::kUnsent && spoilt_) {
+        if (faulted_ && cycle_ >= change_at_) begin_flush();  // without a fault, the script fails
       } else if (to_give_.empty() && to_get_.empty()) {
         finish_script();
       }
