@@ -126,7 +126,8 @@ void Sender::receive(const Datagram& datagram, Time now) {
   accept_state(datagram, now);
 }
 
-/// Notes that the receiver answers. If it did not answer before, all packets on their way are sent again.
+/// Notes that the receiver answers. If it did not answer before, it may have restarted and forgotten the packets that it
+/// acknowledged one by one. So all packets in the window are sent again, except those that this answer acknowledges.
 void Sender::heard(Time now) {
   waiting_since_.reset();
   if (outstanding()) waiting_since_ = now;
@@ -134,10 +135,14 @@ void Sender::heard(Time now) {
   phase_ = Phase::kUp;
   progressed_ = now;
   greeting_wait_ = microseconds{0};
+  repeat_ = usual_repeat();
+  repeat_at_.reset();
+  lost_ = 0;
   for (std::uint32_t number = base_; number != fresh_; ++number) {
     Slot& s = slot(number);
-    if (s.arrived || s.lost) continue;
+    s.arrived = false;
     s.lost = true;
+    s.interrupted = true;
     ++lost_;
   }
 }
@@ -163,8 +168,7 @@ void Sender::accept_state(const Datagram& datagram, Time now) {
   find_lost(now);
   if (base_ != base) {
     progressed_ = now;
-    repeat_ = std::clamp(round_trip_ + 4 * variation_ + settings_.timing.state_delay,
-                         settings_.timing.least_repeat, longest_repeat());
+    repeat_ = usual_repeat();
     repeat_at_.reset();
   }
   if (!outstanding()) {
@@ -184,7 +188,9 @@ void Sender::acknowledge(std::uint32_t number, Time now) {
     --lost_;
   }
   arrived_order_ = std::max(arrived_order_, s.order);
-  if (s.sends != 1) return;  // the answer may belong to any of the transmissions (Karn's algorithm)
+  // The answer to a repeated packet may belong to any of the transmissions (Karn's algorithm). If the link was lost
+  // meanwhile, the time until the answer is the length of the outage.
+  if (s.sends != 1 || s.interrupted) return;
   const auto sample = duration_cast<microseconds>(now - s.sent);
   if (round_trip_ == microseconds{0}) {
     round_trip_ = sample;
@@ -194,6 +200,14 @@ void Sender::acknowledge(std::uint32_t number, Time now) {
   const auto difference = sample > round_trip_ ? sample - round_trip_ : round_trip_ - sample;
   variation_ += (difference - variation_) / 4;
   round_trip_ += (sample - round_trip_) / 8;
+}
+
+/// Returns the time after which a packet without an answer is sent again. Before the first measurement, this is the
+/// longest time.
+microseconds Sender::usual_repeat() const {
+  if (round_trip_ == microseconds{0}) return settings_.timing.most_repeat;
+  return std::clamp(round_trip_ + 4 * variation_ + settings_.timing.state_delay,
+                    settings_.timing.least_repeat, longest_repeat());
 }
 
 /// On a network with a long round trip, a packet is not late before two round trips have passed.

@@ -68,6 +68,8 @@ class Sender {
   enum class Phase { kDown, kTraining, kUp, kLost };
 
   Slot& slot(std::uint32_t number) { return slots_[number % slots_.size()]; }
+    bool interrupted =
+        false;  // whether the link was lost, or was trained anew, after the packet was first sent
   std::span<std::byte> bytes_of(std::uint32_t number);
   bool outstanding() const { return base_ != fresh_; }
   bool is_silent(Time now) const;
@@ -82,6 +84,7 @@ class Sender {
   std::chrono::microseconds greeting_interval() const;
   std::span<const std::byte> control(Type type);
   std::span<const std::byte> transmit(std::uint32_t number, Time now);
+  std::chrono::microseconds usual_repeat() const;
 
   const ChannelSettings settings_;
   // The number of slots is a power of two, so that numbers that pass 2^32 keep their order in the ring.

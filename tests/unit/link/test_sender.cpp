@@ -126,6 +126,57 @@ TEST(LinkSender, RepeatsAnUnansweredPacketAndReportsALostLinkInTime) {
   EXPECT_EQ(again[0].number, 0u);
 }
 
+TEST(LinkSender, SendsEverythingAgainToARestartedReceiver) {
+  Bench b;
+  b.bring_up();
+  for (int i = 0; i < 4; ++i) b.push();
+  EXPECT_EQ(b.sent().size(), 4u);
+  b.state(0, 4, 0b10);  // packet 2 has arrived
+  while (b.sender.state(b.now) != LinkState::kLost) {
+    b.now = b.sender.next_time();
+    b.sent();
+  }
+  // A receiver that has restarted has forgotten packet 2.
+  b.state(0, 4);
+  const auto again = b.sent();
+  ASSERT_EQ(again.size(), 4u);
+  EXPECT_EQ(again[2].number, 2u);
+  // A receiver that was only out of reach still has it.
+  b.now += 100ms;
+  b.sent();
+  ASSERT_EQ(b.sender.state(b.now), LinkState::kLost);
+  b.state(0, 4, 0b10);
+  EXPECT_EQ(b.sent().size(), 3u);
+}
+
+TEST(LinkSender, AnOutageDoesNotCountAsARoundTrip) {
+  Bench b;
+  b.bring_up();
+  b.push();
+  b.sent();
+  b.now += 1ms;
+  b.state(1, 5);
+  b.push();
+  b.sent();
+  for (int i = 0; i < 79; ++i, b.now += 1ms) b.sent();
+  b.push();  // sent once, shortly before the link counts as lost
+  b.sent();
+  for (int i = 0; i < 2000; ++i, b.now += 1ms) b.sent();
+  ASSERT_EQ(b.sender.state(b.now), LinkState::kLost);
+  b.state(3, 7);  // both packets had arrived
+  b.push();
+  ASSERT_EQ(b.sent().size(), 1u);
+  const Time sent = b.now;
+  bool repeated = false;
+  while (!repeated && b.now < sent + 200ms) {
+    b.now += 1ms;
+    b.state(3, 7, 0, 8);  // the receiver answers, although in an old epoch, so the link is not lost
+    for (const Datagram& d : b.sent()) repeated = repeated || (d.type == Type::kData && d.number == 3);
+  }
+  EXPECT_TRUE(repeated);
+  EXPECT_LE(b.now - sent, 20ms);
+}
+
 TEST(LinkSender, NoticesThatAnIdleLinkIsLost) {
   Bench b;
   b.bring_up();
