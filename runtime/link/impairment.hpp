@@ -31,9 +31,9 @@ class Impairer {
  public:
   explicit Impairer(std::uint64_t seed) : random_(seed) {}
 
-  /// Changes what happens to datagrams that are accepted from now on. An outage also drops the datagrams that are
-  /// already on their way.
-  void set(const Impairment& impairment);
+  /// Changes what happens to datagrams that are accepted from now on. Datagrams that still wait for the limited rate
+  /// pass at the new rate. An outage drops the datagrams that are already on their way.
+  void set(const Impairment& impairment, Time now);
   const Impairment& impairment() const { return impairment_; }
 
   /// Accepts a datagram and copies it, unless it is lost. Beyond kMostWaiting datagrams on their way, further ones are
@@ -52,11 +52,15 @@ class Impairer {
   struct Waiting {
     Time leaves;
     std::uint64_t order;  // datagrams that leave at the same time keep their order
+    Time passes;          // when the datagram has passed at the limited rate; it leaves later by its delay
+    bool repeated;  // whether this is the second copy of a datagram, which takes no time at the limited rate
     std::vector<std::byte> bytes;
   };
+  static bool leaves_later(const Waiting& a, const Waiting& b);
   bool happens(double probability);
   void damage(std::vector<std::byte>& bytes);
-  void enqueue(std::span<const std::byte> datagram, Time leaves);
+  void enqueue(std::span<const std::byte> datagram, Time passes, bool repeated);
+  Time pass(std::size_t bytes, Time now);
 
   Impairment impairment_;
   std::mt19937_64 random_;

@@ -74,7 +74,7 @@ void UdpEnd::serve() {
 
 /// Sends what is due, and sets the timer to the next time at which something is due.
 void UdpEnd::send(link::Time now) {
-  read_fabric();
+  read_fabric(now);
   cable_->send(now);
   const link::Time next = stopping_ ? now : std::min(cable_->next_time(), now + kFabricPeriod);
   if (armed_ <= next && armed_ > now) return;
@@ -89,10 +89,10 @@ void UdpEnd::send(link::Time now) {
 
 /// Reads from the shared memory (the "fabric") what other processes write there: the neighbour's address and the faults
 /// of this direction.
-void UdpEnd::read_fabric() {
+void UdpEnd::read_fabric(link::Time now) {
   const UdpAddress& peer = fabric_.udp[cable_index_][1 - end_];
-  const link::Address address{peer.host.load(std::memory_order_relaxed),
-                              static_cast<std::uint16_t>(peer.port.load(std::memory_order_acquire))};
+  const UdpAddress address{peer.host.load(std::memory_order_relaxed),
+                           static_cast<std::uint16_t>(peer.port.load(std::memory_order_acquire))};
   if (address.port != 0 && cable_->peer() != address) cable_->set_peer(address);
   const CableFaults& faults = fabric_.faults[cable_index_][end_];
   const auto version = faults.version.load(std::memory_order_acquire);
@@ -100,10 +100,10 @@ void UdpEnd::read_fabric() {
   const link::Impairment impairment = read_faults(faults);
   if (faults.version.load(std::memory_order_acquire) != version) return;  // the host is writing
   faults_version_ = version;
-  cable_->impairer().set(impairment);
+  cable_->impairer().set(impairment, now);
 }
 
-Result<UdpEnd*> UdpLinks::find(std::uint32_t cable, std::uint32_t end) {
+Result<std::shared_ptr<UdpEnd>> UdpLinks::find(std::uint32_t cable, std::uint32_t end) {
   auto& place = ends_[cable];
   if (place == nullptr) {
     MILLRACE_ASSIGN(place, UdpEnd::open(fabric_, cable, end, fabric_.doorbell[card_]));

@@ -58,7 +58,7 @@ class UdpEnd {
   UdpEnd(Fabric& fabric, std::uint32_t cable, std::uint32_t end, Doorbell& doorbell,
          std::unique_ptr<link::UdpCable> socket, int timer);
   void serve();
-  void read_fabric();
+  void read_fabric(link::Time now);
   void send(link::Time now);
 
   Fabric& fabric_;

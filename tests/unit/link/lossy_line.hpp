@@ -28,8 +28,8 @@ class LossyLine {
   }
 
   void impair(const Impairment& impairment) {
-    forth.set(impairment);
-    back.set(impairment);
+    forth.set(impairment, now);
+    back.set(impairment, now);
   }
 
   /// Lets time pass. After each event, calls `act`. Stops when `act` returns true, or after `limit`. Returns whether

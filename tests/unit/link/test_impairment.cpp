@@ -21,7 +21,7 @@ struct Seen {
 /// Sends numbered datagrams, 10 µs apart, whose other bytes are zero.
 Seen pass(const Impairment& impairment) {
   Impairer network(1);
-  network.set(impairment);
+  network.set(impairment, Time{});
   Seen seen;
   Time now{1000h};
   std::uint32_t newest = 0;
@@ -86,7 +86,7 @@ TEST(LinkImpairment, DelaysByLatencyAndRate) {
   Impairment i;
   i.latency = 1ms;
   i.gigabits_per_second = 0.008;  // a byte in 1 µs
-  network.set(i);
+  network.set(i, Time{});
   const Time start{1000h};
   const std::vector<std::byte> bytes(100);
   network.accept(bytes, start);
@@ -97,11 +97,54 @@ TEST(LinkImpairment, DelaysByLatencyAndRate) {
   EXPECT_EQ(network.next_time(), start + 1200us);
 }
 
+TEST(LinkImpairment, ANewRateAppliesToDatagramsThatWaitForTheOldOne) {
+  Impairment slow, fast;
+  slow.gigabits_per_second = 8e-6;  // a byte in 1 ms
+  slow.latency = fast.latency = 1ms;
+  fast.gigabits_per_second = 0.008;  // a byte in 1 µs
+  const Time start{1000h};
+  const std::vector<std::byte> bytes(100);
+  for (const bool limited : {true, false}) {
+    if (!limited) fast.gigabits_per_second = 0;
+    Impairer network(1);
+    network.set(slow, start);
+    for (int n = 0; n < 20; ++n) network.accept(bytes, start);
+    EXPECT_EQ(network.next_time(), start + 101ms);
+    EXPECT_FALSE(network.next(start + 101ms).empty());
+    const Time changed = start + 150ms;
+    network.set(fast, changed);
+    // The datagrams behind the first one pass at the new rate, and so does one that comes later.
+    network.accept(bytes, changed);
+    for (int n = 1; n <= 20; ++n) {
+      const Time leaves = changed + 1ms + (limited ? n * 100us : 0us);
+      EXPECT_EQ(network.next_time(), leaves) << n;
+      EXPECT_FALSE(network.next(leaves).empty()) << n;
+    }
+    EXPECT_EQ(network.next_time(), Time::max());
+  }
+}
+
+TEST(LinkImpairment, AnOutageEmptiesTheQueueOfASlowCable) {
+  Impairment slow;
+  slow.gigabits_per_second = 8e-6;  // a byte in 1 ms
+  const Time start{1000h};
+  const std::vector<std::byte> bytes(100);
+  Impairer network(1);
+  network.set(slow, start);
+  for (int n = 0; n < 20; ++n) network.accept(bytes, start);
+  Impairment cut = slow;
+  cut.outage = true;
+  network.set(cut, start);
+  network.set(slow, start + 1ms);
+  network.accept(bytes, start + 1ms);
+  EXPECT_EQ(network.next_time(), start + 101ms);
+}
+
 TEST(LinkImpairment, HoldsABoundedNumberOfDatagrams) {
   Impairer network(1);
   Impairment i;
   i.latency = 1s;
-  network.set(i);
+  network.set(i, Time{});
   for (std::size_t n = 0; n < Impairer::kMostWaiting + 10; ++n)
     network.accept(std::vector<std::byte>(1), Time{});
   std::size_t left = 0;

@@ -81,8 +81,8 @@ TEST(UdpCable, CarriesPacketsOverAFaultyNetwork) {
   Impairment faults;
   faults.loss = faults.duplicate = faults.reorder = 0.05;
   faults.bit_errors = 1e-6;
-  pair.near->impairer().set(faults);
-  pair.far->impairer().set(faults);
+  pair.near->impairer().set(faults, Clock::now());
+  pair.far->impairer().set(faults, Clock::now());
   pair.transfer(1000);
   EXPECT_GT(pair.sender.counters().repeats, 0u);
   EXPECT_GT(pair.far->end().drops().damaged, 0u);
