@@ -51,11 +51,14 @@ class ServedPluginFaults : public PluginFaults {
  protected:
   void SetUp() override {
     PluginFaults::SetUp();
-    if (HasFatalFailure()) return;
-    server_.emplace(
-        std::vector<std::string>{millrace_binary(), "serve", "--deployment", deployment_, "--http",
-                                 "127.0.0.1:0", "--warmup-frames", "0", "--allow-plugins"},
-        environment_);
+    if (!HasFatalFailure()) serve({});
+  }
+  void serve(const std::vector<std::string>& more) {
+    std::vector<std::string> words{millrace_binary(), "serve",  "--deployment",
+                                   deployment_,       "--http", "127.0.0.1:0",
+                                   "--warmup-frames", "0",      "--allow-plugins"};
+    words.insert(words.end(), more.begin(), more.end());
+    server_.emplace(words, environment_);
     const auto address = server_->wait_for_line("listening http ", std::chrono::seconds(60));
     ASSERT_TRUE(address.has_value()) << server_->err();
     address_ = *address;
@@ -100,6 +103,17 @@ TEST_F(ServedPluginFaults, FailureOfAPluginIsNamedAndTheNextFrameIsServed) {
   expect_next_frame();
   expect_loss(1, "plugin 'faulty', block 'relu': run() returned 1: this plugin cannot compute");
   expect_loss(2, "plugin 'faulty', block 'relu': run() threw an exception: out of cheese");
+  EXPECT_EQ(server_->stop(SIGTERM), 0);
+}
+
+TEST_F(ServedPluginFaults, FailureOfAPluginLosesOnlyItsFrameOnCardsThatKeepThePace) {
+  EXPECT_EQ(server_->stop(SIGTERM), 0);
+  serve({"--pace=1"});
+  expect_next_frame();
+  expect_loss(1, "plugin 'faulty', block 'relu': run() returned 1: this plugin cannot compute");
+  expect_loss(2, "plugin 'faulty', block 'relu': run() threw an exception: out of cheese");
+  // The card process has survived, so the card was not loaded again.
+  EXPECT_EQ(server_->err().find("is lost"), std::string::npos) << server_->err();
   EXPECT_EQ(server_->stop(SIGTERM), 0);
 }
 

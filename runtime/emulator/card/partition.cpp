@@ -200,10 +200,15 @@ bool Partition::compute_at_pace() {
   }
   Pacer::Frame& frame = pacer_.take(key, begin);
   for (std::size_t i = 0; i < outputs_.size(); ++i) output_frames_[i] = frame.outputs[i].data();
-  executor_->run(input_frames_, output_frames_);
+  for (auto& input : inputs_) input.full = false;
+  try {
+    executor_->run(input_frames_, output_frames_);
+  } catch (const kernels::PluginFailure& failure) {
+    fault_ = failure.what();
+    frame.dropped = true;
+  }
   frame.took = now_nanoseconds() - now;
   services_.busy_nanoseconds += std::max(frame.took, pacer_.interval());
-  for (auto& input : inputs_) input.full = false;
   return true;
 }
 
