@@ -15,7 +15,7 @@ namespace {
 // The requested size of the socket's buffer. The kernel limits it to net.core.rmem_max.
 constexpr int kSocketBufferBytes = 8 << 20;
 
-sockaddr_in to_sockaddr(const Address& address) {
+sockaddr_in to_sockaddr(const SocketAddress& address) {
   sockaddr_in out{};
   out.sin_family = AF_INET;
   out.sin_addr.s_addr = htonl(address.host);
@@ -23,13 +23,13 @@ sockaddr_in to_sockaddr(const Address& address) {
   return out;
 }
 
-Address from_sockaddr(const sockaddr_in& address) {
+SocketAddress from_sockaddr(const sockaddr_in& address) {
   return {ntohl(address.sin_addr.s_addr), ntohs(address.sin_port)};
 }
 
 }  // namespace
 
-Result<std::unique_ptr<UdpCable>> UdpCable::open(const Address& local, std::uint16_t local_endpoint,
+Result<std::unique_ptr<UdpCable>> UdpCable::open(const SocketAddress& local, std::uint16_t local_endpoint,
                                                  std::uint16_t peer_endpoint, std::uint64_t seed) {
   const int socket = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   const auto failed = [&] {
@@ -50,7 +50,7 @@ Result<std::unique_ptr<UdpCable>> UdpCable::open(const Address& local, std::uint
       new UdpCable(socket, from_sockaddr(address), local_endpoint, peer_endpoint, seed));
 }
 
-UdpCable::UdpCable(int socket, const Address& address, std::uint16_t local_endpoint,
+UdpCable::UdpCable(int socket, const SocketAddress& address, std::uint16_t local_endpoint,
                    std::uint16_t peer_endpoint, std::uint64_t seed)
     : socket_(socket),
       address_(address),

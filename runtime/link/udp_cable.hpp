@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "runtime/base/result.hpp"
-#include "runtime/link/address.hpp"
+#include "runtime/base/socket_address.hpp"
 #include "runtime/link/cable_end.hpp"
 #include "runtime/link/impairment.hpp"
 
@@ -23,17 +23,17 @@ namespace millrace::runtime::link {
 class UdpCable {
  public:
   /// Opens a socket at `local`; port 0 stands for any free port. Returns kEnvironment if the address is not available.
-  static Result<std::unique_ptr<UdpCable>> open(const Address& local, std::uint16_t local_endpoint,
+  static Result<std::unique_ptr<UdpCable>> open(const SocketAddress& local, std::uint16_t local_endpoint,
                                                 std::uint16_t peer_endpoint, std::uint64_t seed = 1);
   ~UdpCable();
   UdpCable(const UdpCable&) = delete;
   UdpCable& operator=(const UdpCable&) = delete;
 
   /// Returns the address of the socket, with the port that the system chose if open() was given port 0.
-  const Address& address() const { return address_; }
+  const SocketAddress& address() const { return address_; }
   /// Sets the neighbour's address. Before the first call, nothing is sent, and every datagram is dropped.
-  void set_peer(const Address& peer) { peer_ = peer; }
-  const std::optional<Address>& peer() const { return peer_; }
+  void set_peer(const SocketAddress& peer) { peer_ = peer; }
+  const std::optional<SocketAddress>& peer() const { return peer_; }
 
   CableEnd& end() { return end_; }
   const CableEnd& end() const { return end_; }
@@ -50,15 +50,15 @@ class UdpCable {
   Time next_time() const;
 
  private:
-  UdpCable(int socket, const Address& address, std::uint16_t local_endpoint, std::uint16_t peer_endpoint,
-           std::uint64_t seed);
+  UdpCable(int socket, const SocketAddress& address, std::uint16_t local_endpoint,
+           std::uint16_t peer_endpoint, std::uint64_t seed);
 
   static constexpr unsigned kBatch = 16;
   static constexpr std::size_t kBufferBytes = 65'536;  // longer than any UDP datagram
 
   const int socket_;
-  const Address address_;
-  std::optional<Address> peer_;
+  const SocketAddress address_;
+  std::optional<SocketAddress> peer_;
   CableEnd end_;
   Impairer impairer_;
   std::vector<std::byte> buffers_;

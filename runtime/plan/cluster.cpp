@@ -1,9 +1,9 @@
 #include "runtime/plan/cluster.hpp"
 
 #include <algorithm>
-#include <regex>
 #include <set>
 
+#include "runtime/base/socket_address.hpp"
 #include "runtime/base/text.hpp"
 #include "runtime/plan/yaml.hpp"
 
@@ -121,17 +121,6 @@ Status check_shell(const yaml::Mapping& map, const Device& device) {
   return {};
 }
 
-/// Whether the text is an IPv4 address and a port, such as "10.1.2.3:5000".
-bool is_ipv4_endpoint(const std::string& text) {
-  static const std::regex form(R"((\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3}):(\d{1,5}))");
-  std::smatch parts;
-  if (!std::regex_match(text, parts, form)) return false;
-  for (std::size_t i = 1; i <= 4; ++i)
-    if (std::stoul(parts[i]) > 255) return false;
-  const unsigned long port = std::stoul(parts[5]);
-  return port >= 1 && port <= 65'535;
-}
-
 Result<CableEnd> read_end(const yaml::Mapping& cable, std::string_view key, const std::string& file,
                           const Cluster& cluster) {
   const yaml::Node* node = cable.find(key);
@@ -154,7 +143,9 @@ Result<CableEnd> read_end(const yaml::Mapping& cable, std::string_view key, cons
                                       std::to_string(connector));
   end.connector = static_cast<std::uint32_t>(connector);
   MILLRACE_ASSIGN(end.address, map.text("address", ""));
-  if (!end.address.empty() && !is_ipv4_endpoint(end.address))
+  if (end.address.empty()) return end;
+  const auto address = parse_socket_address(end.address);
+  if (!address.ok() || address->port == 0)
     return map.error("address",
                      "'" + end.address + "' is not an IPv4 address and a port, such as 10.1.2.3:5000");
   return end;

@@ -25,7 +25,7 @@ Result<std::unique_ptr<UdpEnd>> UdpEnd::open(Fabric& fabric, std::uint32_t cable
                                              Doorbell& doorbell) {
   UdpAddress& place = fabric.udp[cable][end];
   const auto local = fabric.cable[cable][end].card, peer = fabric.cable[cable][1 - end].card;
-  const link::Address wanted{place.host.load(), static_cast<std::uint16_t>(place.given_port.load())};
+  const SocketAddress wanted{place.host.load(), static_cast<std::uint16_t>(place.given_port.load())};
   MILLRACE_ASSIGN(auto socket, link::UdpCable::open(wanted, static_cast<std::uint16_t>(local),
                                                     static_cast<std::uint16_t>(peer), 2 * cable + end + 1));
   const int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -91,8 +91,8 @@ void UdpEnd::send(link::Time now) {
 /// of this direction.
 void UdpEnd::read_fabric(link::Time now) {
   const UdpAddress& peer = fabric_.udp[cable_index_][1 - end_];
-  const UdpAddress address{peer.host.load(std::memory_order_relaxed),
-                           static_cast<std::uint16_t>(peer.port.load(std::memory_order_acquire))};
+  const SocketAddress address{peer.host.load(std::memory_order_relaxed),
+                              static_cast<std::uint16_t>(peer.port.load(std::memory_order_acquire))};
   if (address.port != 0 && cable_->peer() != address) cable_->set_peer(address);
   const CableFaults& faults = fabric_.faults[cable_index_][end_];
   const auto version = faults.version.load(std::memory_order_acquire);

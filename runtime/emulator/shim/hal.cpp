@@ -14,10 +14,10 @@
 #include <exception>
 #include <stdexcept>
 
+#include "runtime/base/socket_address.hpp"
 #include "runtime/emulator/faults.hpp"
 #include "runtime/emulator/shim/handle.hpp"
 #include "runtime/emulator/shim/xrt_core.hpp"
-#include "runtime/link/address.hpp"
 
 namespace {
 
@@ -40,7 +40,7 @@ Status set_up_udp(const Topology::Cable& cable, std::uint32_t index, Fabric& fab
   if (!cable.udp) return {};
   const std::string* const addresses[] = {&cable.address_a, &cable.address_b};
   for (std::size_t end = 0; end < 2; ++end) {
-    MILLRACE_ASSIGN(const auto address, runtime::link::parse_address(*addresses[end]));
+    MILLRACE_ASSIGN(const auto address, parse_socket_address(*addresses[end]));
     fabric.udp[index][end].host.store(address.host);
     fabric.udp[index][end].given_port.store(address.port);
     write_faults(cable.faults, fabric.faults[index][end]);

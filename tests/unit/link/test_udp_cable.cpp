@@ -110,13 +110,13 @@ TEST(UdpCable, ErrorNamesAnAddressThatCannotBeOpened) {
 }
 
 TEST(UdpCable, ParsesAndPrintsAddresses) {
-  const auto address = parse_address("10.1.2.3:5000");
+  const auto address = parse_socket_address("10.1.2.3:5000");
   ASSERT_TRUE(address.ok());
-  EXPECT_EQ(*address, (Address{0x0a010203, 5000}));
+  EXPECT_EQ(*address, (SocketAddress{0x0a010203, 5000}));
   EXPECT_EQ(to_string(*address), "10.1.2.3:5000");
   for (const char* const wrong :
        {"", "10.1.2.3", "10.1.2:5", "10.1.2.3:", "10.1.2.3:65536", "a:1", "10.1.2.3:1x"})
-    EXPECT_FALSE(parse_address(wrong).ok()) << wrong;
+    EXPECT_FALSE(parse_socket_address(wrong).ok()) << wrong;
 }
 
 }  // namespace millrace::runtime::link
