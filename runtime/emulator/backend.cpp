@@ -153,11 +153,8 @@ Status set_faults(const plan::Cluster& cluster, const std::string& cable, const 
   if (found->protocol != plan::CableProtocol::kUdp)
     return Error(ErrorCode::kUnsupported,
                  "cable '" + cable + "' does not use UDP; only UDP cables can be impaired");
-  for (const double value : {faults.loss, faults.duplicate, faults.reorder, faults.bit_errors})
-    if (!(value >= 0 && value <= 1))
-      return Error(ErrorCode::kInvalidInput, "cable '" + cable + "': a probability must be 0 to 1");
-  if (!(faults.latency_ns >= 0) || !(faults.gigabits_per_second >= 0))
-    return Error(ErrorCode::kInvalidInput, "cable '" + cable + "': latency and rate must not be below 0");
+  if (const Status valid = plan::check_faults(faults); !valid.ok())
+    return valid.error().within("cable '" + cable + "'");
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   MILLRACE_ASSIGN(const auto folder, program_folder());

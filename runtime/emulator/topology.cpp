@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <iterator>
 #include <set>
 
@@ -93,18 +94,17 @@ Status parse_faults(const std::vector<std::string_view>& words, Topology& topolo
   MILLRACE_ASSIGN(Topology::Cable* const cable, cable_of(words, topology));
   auto& f = cable->faults;
   std::uint32_t outage = 0;
-  double* const values[] = {&f.loss,       &f.duplicate,  &f.reorder,
-                            &f.bit_errors, &f.latency_ns, &f.gigabits_per_second};
-  constexpr std::size_t kProbabilities = 4;
   bool valid = words.size() == 9 && parse_number(words[8], outage) && outage <= 1;
-  for (std::size_t i = 0; valid && i < std::size(values); ++i)
-    valid =
-        parse_number(words[2 + i], *values[i]) && *values[i] >= 0 && (i >= kProbabilities || *values[i] <= 1);
+  for (std::size_t i = 0; valid && i < std::size(plan::kFaults); ++i)
+    valid = parse_number(words[2 + i], f.*plan::kFaults[i].second);
   if (!valid)
     return wrong(
-        "a faults record must be 'faults CABLE LOSS DUPLICATE REORDER BIT_ERRORS LATENCY_NS GBITPS OUTAGE', "
-        "the first "
-        "four of them probabilities");
+        "a faults record must be 'faults CABLE LOSS DUPLICATE REORDER BIT_ERRORS LATENCY_NS GBITPS OUTAGE'");
+  for (const auto& [key, fault] : plan::kFaults) {
+    const bool no_limit = key == "gigabits_per_second" && f.*fault == 0;
+    if (const std::string why = plan::wrong_fault(key, f.*fault); !no_limit && !why.empty())
+      return wrong("faults of cable " + std::string(words[1]) + ": " + std::string(key) + ": " + why);
+  }
   f.outage = outage == 1;
   return {};
 }
@@ -201,9 +201,10 @@ Result<Topology> parse_topology(std::string_view text) {
       auto& cable = topology.cables.back();
       if (words.size() == 5 &&
           (!parse_number(words[3], cable.gigabits_per_second) || !(cable.gigabits_per_second > 0) ||
-           !parse_number(words[4], cable.latency_ns) || !(cable.latency_ns >= 0)))
+           !std::isfinite(cable.gigabits_per_second) || !parse_number(words[4], cable.latency_ns) ||
+           !(cable.latency_ns >= 0) || cable.latency_ns > plan::kMostLatencyNs))
         return wrong("cable '" + std::string(records[i]) +
-                     "': give its Gbit/s, above 0, and its latency in ns");
+                     "': give its Gbit/s, above 0, and its latency in ns, 0 to 1e10");
       if (topology.cables.size() > kMaxCables)
         return wrong("more than " + std::to_string(kMaxCables) + " cables");
     } else if (!words.empty() && words[0] == "udp") {

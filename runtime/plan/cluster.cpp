@@ -168,9 +168,11 @@ Status check_hosts_of(const yaml::Mapping& map, const Cable& cable, const Cluste
   return {};
 }
 
-Result<double> read_probability(const yaml::Mapping& faults, std::string_view key) {
-  MILLRACE_ASSIGN(const double value, faults.number(key, 0.0));
-  if (value < 0 || value > 1) return faults.error(key, "must be a probability, 0 to 1");
+/// Reads the latency of a cable or a network, in nanoseconds.
+Result<double> read_latency(const yaml::Mapping& map, std::optional<double> otherwise) {
+  MILLRACE_ASSIGN(const double value, map.number("latency_ns", otherwise));
+  if (value < 0) return map.error("latency_ns", "must not be below 0");
+  if (value > kMostLatencyNs) return map.error("latency_ns", "must be at most 1e10, which is 10 s");
   return value;
 }
 
@@ -181,15 +183,11 @@ Status read_faults(const yaml::Mapping& cable, const std::string& file, const Cl
   MILLRACE_ASSIGN(const auto map, yaml::Mapping::of(*node, file, "faults",
                                                     {"loss", "duplicate", "reorder", "bit_errors",
                                                      "latency_ns", "gigabits_per_second", "outage"}));
-  MILLRACE_ASSIGN(out.faults.loss, read_probability(map, "loss"));
-  MILLRACE_ASSIGN(out.faults.duplicate, read_probability(map, "duplicate"));
-  MILLRACE_ASSIGN(out.faults.reorder, read_probability(map, "reorder"));
-  MILLRACE_ASSIGN(out.faults.bit_errors, read_probability(map, "bit_errors"));
-  MILLRACE_ASSIGN(out.faults.latency_ns, map.number("latency_ns", 0.0));
-  MILLRACE_ASSIGN(out.faults.gigabits_per_second, map.number("gigabits_per_second", 0.0));
-  for (const auto& [key, value] : {std::pair("latency_ns", out.faults.latency_ns),
-                                   std::pair("gigabits_per_second", out.faults.gigabits_per_second)})
-    if (value < 0) return map.error(key, "must not be below 0");
+  for (const auto& [key, fault] : kFaults) {
+    MILLRACE_ASSIGN(out.faults.*fault, map.number(key, 0.0));
+    if (map.find(key) == nullptr) continue;
+    if (const std::string why = wrong_fault(key, out.faults.*fault); !why.empty()) return map.error(key, why);
+  }
   MILLRACE_ASSIGN(out.faults.outage, map.boolean("outage", false));
   if (out.protocol != CableProtocol::kUdp && !out.faults.is_none())
     return cable.error("faults", "only cables with 'protocol: udp' can have faults");
@@ -244,8 +242,7 @@ Status read_cables(const yaml::Mapping& top, const std::string& file, Cluster& o
       return map.error("name", "'" + cable.name + "' is empty or is used twice");
     MILLRACE_ASSIGN(cable.gigabits_per_second, map.number("gigabits_per_second"));
     if (cable.gigabits_per_second <= 0) return map.error("gigabits_per_second", "must be above 0");
-    MILLRACE_ASSIGN(cable.latency_ns, map.number("latency_ns", 0.0));
-    if (cable.latency_ns < 0) return map.error("latency_ns", "must not be below 0");
+    MILLRACE_ASSIGN(cable.latency_ns, read_latency(map, 0.0));
     MILLRACE_TRY(read_protocol(map, file, out, cable));
     out.cables.push_back(std::move(cable));
   }
@@ -279,8 +276,7 @@ Status read_hosts(const yaml::Mapping& top, const std::string& file, Cluster& ou
                   yaml::Mapping::of(*network, file, "network", {"gigabits_per_second", "latency_ns"}));
   MILLRACE_ASSIGN(out.network.gigabits_per_second, map.number("gigabits_per_second"));
   if (out.network.gigabits_per_second <= 0) return map.error("gigabits_per_second", "must be above 0");
-  MILLRACE_ASSIGN(out.network.latency_ns, map.number("latency_ns"));
-  if (out.network.latency_ns < 0) return map.error("latency_ns", "must not be below 0");
+  MILLRACE_ASSIGN(out.network.latency_ns, read_latency(map, std::nullopt));
   return {};
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/base/result.hpp"
+#include "runtime/plan/cable_faults.hpp"
 
 namespace millrace::runtime::plan {
 
@@ -87,19 +88,6 @@ enum class CableProtocol {
   kAurora,  // serial link without a network (kernels/rtl/README.md, "A packet")
   kUdp,     // UDP datagrams, possibly through switches (runtime/link/README.md)
   kMpi,  // through the memory of two hosts and the network between them; only in the result of join_hosts()
-};
-
-/// What an emulated network does to the datagrams of a cable, in both directions. Probabilities are 0 to 1.
-struct CableFaults {
-  double loss = 0;                 // probability that a datagram is lost
-  double duplicate = 0;            // probability that a datagram arrives twice
-  double reorder = 0;              // probability that a datagram is overtaken by later ones
-  double bit_errors = 0;           // probability that a bit is inverted
-  double latency_ns = 0;           // delay of every datagram
-  double gigabits_per_second = 0;  // rate at which datagrams pass; 0: unlimited
-  bool outage = false;             // whether nothing arrives
-  bool is_none() const { return *this == CableFaults{}; }
-  bool operator==(const CableFaults&) const = default;
 };
 
 /// A cable between two cards, full duplex.

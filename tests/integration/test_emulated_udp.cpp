@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <string>
+#include <limits>
 
 #include "emulated_chain.hpp"
 #include "runtime/emulator/backend.hpp"
@@ -183,7 +184,10 @@ TEST(EmulatedUdp, RefusesInvalidNetworkFaultsAndFaultsOnUnknownCables) {
   EXPECT_NE(refused("2-3", {}).find("has no cable '2-3'"), std::string::npos);
   Faults wrong;
   wrong.loss = 1.5;
-  EXPECT_NE(refused("0-1", wrong).find("0 to 1"), std::string::npos);
+  EXPECT_NE(refused("0-1", wrong).find("loss: must be a probability"), std::string::npos);
+  wrong = {};
+  wrong.latency_ns = std::numeric_limits<double>::infinity();
+  EXPECT_NE(refused("0-1", wrong).find("latency_ns: must be 0 to 1e10"), std::string::npos);
 }
 
 }  // namespace

@@ -35,17 +35,12 @@ Status take_order_member(std::string_view key, const json::value& value, CableOr
     out.faults.outage = value.as_bool();
     return {};
   }
-  const std::pair<std::string_view, double CableFaults::*> numbers[] = {
-      {"loss", &CableFaults::loss},
-      {"duplicate", &CableFaults::duplicate},
-      {"reorder", &CableFaults::reorder},
-      {"bit_errors", &CableFaults::bit_errors},
-      {"latency_ns", &CableFaults::latency_ns},
-      {"gigabits_per_second", &CableFaults::gigabits_per_second}};
-  for (const auto& [known, to] : numbers) {
+  for (const auto& [known, to] : runtime::plan::kFaults) {
     if (key != known) continue;
     if (!value.is_number()) return bad_order(name + " is not a number");
     out.faults.*to = value.to_number<double>();
+    if (const std::string why = runtime::plan::wrong_fault(known, out.faults.*to); !why.empty())
+      return bad_order(name + " " + why);
     return {};
   }
   return bad_order(

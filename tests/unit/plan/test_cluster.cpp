@@ -339,7 +339,21 @@ TEST_F(ClusterFile, RefusesInvalidUdpCables) {
   for (const char* const wrong : {"10.0.0.1", "10.0.0.256:1", "host:1", "10.0.0.1:0", "10.0.0.1:65536"})
     has(refusal(cable(", protocol: udp", ", address: \"" + std::string(wrong) + "\""), 7),
         "is not an IPv4 address");
-  has(refusal(cable(", protocol: udp, faults: {loss: 1.5}"), 7), "must be a probability");
+  const auto faults = [&](const std::string& fault) {
+    return cable(", protocol: udp, faults: {" + fault + "}");
+  };
+  has(refusal(faults("loss: 1.5"), 7), "loss: must be a probability");
+  has(refusal(faults("bit_errors: 0.6"), 7), "bit_errors: must be a probability of 0 to 0.5");
+  for (const char* const wrong : {"0", "-1", "1.0e-7"})
+    has(refusal(faults("gigabits_per_second: " + std::string(wrong)), 7),
+        "gigabits_per_second: must be a number of at least 1e-6");
+  for (const char* const wrong : {".inf", ".nan", "inf", "nan"}) {
+    has(refusal(faults("latency_ns: " + std::string(wrong)), 7), "latency_ns: '" + std::string(wrong));
+    has(refusal(faults("gigabits_per_second: " + std::string(wrong)), 7), "gigabits_per_second: '");
+    has(refusal(cable(", latency_ns: " + std::string(wrong)), 7), "latency_ns: '" + std::string(wrong));
+  }
+  has(refusal(faults("latency_ns: 1.0e11"), 7), "latency_ns: must be 0 to 1e10");
+  has(refusal(cable(", latency_ns: 1.0e11"), 7), "latency_ns: must be at most 1e10");
   has(refusal(cable(", protocol: udp, faults: {lost: 1}"), 7), "unknown key 'lost'");
   has(refusal(cable(", faults: {loss: 0.5}"), 7), "only cables with 'protocol: udp' can have faults");
 }
