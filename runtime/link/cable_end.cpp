@@ -67,6 +67,14 @@ std::span<const std::byte> CableEnd::next_datagram(Time now) {
   }
   return {};
 }
+
+bool CableEnd::has_trouble() const {
+  for (const auto& sender : senders_)
+    if (sender != nullptr && sender->has_trouble()) return true;
+  for (const auto& receiver : receivers_)
+    if (receiver != nullptr && receiver->has_trouble()) return true;
+  return false;
+}
 // The hot path ends here.
 
 Time CableEnd::next_time() const {

@@ -37,6 +37,10 @@ class CableEnd {
   /// Returns when next_datagram() must be called again if nothing else happens.
   Time next_time() const;
 
+  /// Whether the link of any channel in service is lost on the sender's side, or the other end of any channel in service has
+  /// violated the protocol.
+  bool has_trouble() const;
+
   /// Returns how many datagrams were dropped before they reached a channel.
   const Drops& drops() const { return drops_; }
 

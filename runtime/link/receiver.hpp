@@ -58,6 +58,9 @@ class Receiver {
   /// Returns the first violation by the sender since start().
   Violation violation() const { return violation_; }
 
+  /// Whether the receiver is in service, and its sender has violated the protocol.
+  bool has_trouble() const { return in_service_ && violation_ != Violation::kNone; }
+
   struct Counters {
     std::uint64_t packets = 0, bytes = 0;  // removed by take()
     std::uint64_t gaps = 0;                // packets that arrived before a packet with a smaller number

@@ -46,6 +46,10 @@ class Sender {
   Time next_time() const;
 
   LinkState state(Time now) const;
+  /// Whether the sender is in service, and its link is lost or its receiver has violated the protocol.
+  bool has_trouble() const {
+    return phase_ == Phase::kLost || (phase_ != Phase::kDown && violation_ != Violation::kNone);
+  }
   /// Returns the first violation by the receiver since start().
   Violation violation() const { return violation_; }
 
@@ -64,12 +68,12 @@ class Sender {
     std::uint64_t order = 0;  // counts transmissions of all packets
     Time sent;
     bool arrived = false, lost = false;
+    bool interrupted =
+        false;  // whether the link was lost, or was trained anew, after the packet was first sent
   };
   enum class Phase { kDown, kTraining, kUp, kLost };
 
   Slot& slot(std::uint32_t number) { return slots_[number % slots_.size()]; }
-    bool interrupted =
-        false;  // whether the link was lost, or was trained anew, after the packet was first sent
   std::span<std::byte> bytes_of(std::uint32_t number);
   bool outstanding() const { return base_ != fresh_; }
   bool is_silent(Time now) const;
@@ -80,11 +84,11 @@ class Sender {
   void heard(Time now);
   void repeat_late(Time now);
   void await_answer(Time now);
+  std::chrono::microseconds usual_repeat() const;
   std::chrono::microseconds longest_repeat() const;
   std::chrono::microseconds greeting_interval() const;
   std::span<const std::byte> control(Type type);
   std::span<const std::byte> transmit(std::uint32_t number, Time now);
-  std::chrono::microseconds usual_repeat() const;
 
   const ChannelSettings settings_;
   // The number of slots is a power of two, so that numbers that pass 2^32 keep their order in the ring.

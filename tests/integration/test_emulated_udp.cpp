@@ -2,9 +2,10 @@
 // loss of a card.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 
-#include <string>
 #include <limits>
+#include <string>
 
 #include "emulated_chain.hpp"
 #include "runtime/emulator/backend.hpp"
@@ -136,6 +137,29 @@ TEST(EmulatedUdp, ReportsACutCableAndRecoversWhenItIsBack) {
   EXPECT_EQ(chain.in[0]->wait(), ERT_CMD_STATE_COMPLETED);
   chain.run(20, 2);
   EXPECT_EQ(chain.controls[0]->link_register(0, abi::kLinkStatus), 3u);
+}
+
+TEST(EmulatedUdp, ReportsACableThatItCannotServeAndOpensItAnew) {
+  Chain chain;
+  chain.run(2, 1);
+  Supervisor supervisor(0, chain.images[0]);
+  supervisor.start();
+  const auto process = card_process("fpga0");
+  ASSERT_GT(process, 0);
+  // With so few file descriptors, poll() refuses to wait for the socket and the timer of the cable.
+  rlimit before{};
+  ASSERT_EQ(prlimit(process, RLIMIT_NOFILE, nullptr, &before), 0);
+  const rlimit low{1, before.rlim_max};
+  ASSERT_EQ(prlimit(process, RLIMIT_NOFILE, &low, nullptr), 0);
+  ASSERT_EQ(supervisor.wait(), ERT_CMD_STATE_COMPLETED);
+  ASSERT_EQ(prlimit(process, RLIMIT_NOFILE, &before, nullptr), 0);
+  const auto report = supervisor.report();
+  EXPECT_EQ(report.code, abi::FaultCode::kLinkDown);
+  EXPECT_EQ(report.link_index, 0u);
+  EXPECT_STREQ(report.detail, "cannot serve the cable: poll: Invalid argument");
+  chain.controls[0]->enable(0);
+  chain.raise_epoch();
+  chain.run(10, 2);
 }
 
 TEST(EmulatedUdp, ReportsALinkWhoseEndsHaveDifferentPacketSizes) {

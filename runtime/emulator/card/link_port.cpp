@@ -126,7 +126,7 @@ int LinkPort::enable_udp(std::uint32_t cable, std::uint32_t end) {
   // The counter (generations of the sender) is in shared memory, so that a restarted card goes on counting.
   if (sends_) generation_ = channel.sender.generation.fetch_add(1) + 1;
   udp_ = std::make_unique<UdpChannel>(
-      **found, UdpChannel::Settings{sends_, tag_, packet_bytes_, credits_, generation_, epoch_});
+      *found, UdpChannel::Settings{sends_, tag_, packet_bytes_, credits_, generation_, epoch_});
   return 0;
 }
 
@@ -347,10 +347,16 @@ void LinkPort::set_epoch(std::uint32_t epoch) {
 }
 
 bool LinkPort::has_fault() {
-  if (udp_ != nullptr) {
+  // The card's event loop calls this function often, so it asks for a report, which takes a lock, only if there may be a
+  // fault.
+  if (udp_ != nullptr && !udp_->has_trouble()) was_lost_ = false;
+  if (udp_ != nullptr && udp_->has_trouble()) {
     const UdpChannel::Report report = udp_->report();
     const bool lost = report.state == link::LinkState::kLost;
-    if (report.violation != link::Violation::kNone) {
+    if (const std::string failure = udp_->failure(); !failure.empty()) {
+      fault_ = {abi::FaultCode::kLinkDown, "cannot serve the cable: " + failure};
+      disable();
+    } else if (report.violation != link::Violation::kNone) {
       fail(link::to_string(report.violation));
     } else if (sends_ && lost && !was_lost_) {
       fault_ = {abi::FaultCode::kLinkDown, "the card at the other end of the cable does not answer"};

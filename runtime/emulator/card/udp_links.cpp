@@ -59,9 +59,15 @@ UdpEnd::~UdpEnd() {
 void UdpEnd::serve() {
   pollfd files[] = {{cable_->descriptor(), POLLIN, 0}, {timer_, POLLIN, 0}};
   for (;;) {
-    if (poll(files, 2, -1) < 0 && errno != EINTR) return;
+    const bool waited = poll(files, 2, -1) >= 0 || errno == EINTR;
+    const int error = waited ? 0 : errno;
     const std::lock_guard lock(mutex_);
     if (stopping_) return;
+    if (!waited || ((files[0].revents | files[1].revents) & POLLNVAL) != 0) {
+      failure_ = std::string("poll: ") + std::strerror(waited ? EBADF : error);
+      trouble_.store(true, std::memory_order_release);
+      return ring(doorbell_);
+    }
     std::uint64_t expired = 0;
     if ((files[1].revents & POLLIN) != 0 && read(timer_, &expired, sizeof expired) > 0)
       armed_ = link::Time::max();
@@ -76,6 +82,7 @@ void UdpEnd::serve() {
 void UdpEnd::send(link::Time now) {
   read_fabric(now);
   cable_->send(now);
+  trouble_.store(!failure_.empty() || cable_->end().has_trouble(), std::memory_order_release);
   const link::Time next = stopping_ ? now : std::min(cable_->next_time(), now + kFabricPeriod);
   if (armed_ <= next && armed_ > now) return;
   armed_ = next;
@@ -105,16 +112,19 @@ void UdpEnd::read_fabric(link::Time now) {
 
 Result<std::shared_ptr<UdpEnd>> UdpLinks::find(std::uint32_t cable, std::uint32_t end) {
   auto& place = ends_[cable];
+  // Close the old socket first, because it may have the address that the cluster file gives to this end.
+  if (place != nullptr && place.use_count() == 1 && !place->failure().empty()) place.reset();
   if (place == nullptr) {
-    MILLRACE_ASSIGN(place, UdpEnd::open(fabric_, cable, end, fabric_.doorbell[card_]));
+    MILLRACE_ASSIGN(auto opened, UdpEnd::open(fabric_, cable, end, fabric_.doorbell[card_]));
+    place = std::move(opened);
   }
-  return place.get();
+  return place;
 }
 
 // The hot path begins here.
 std::uint32_t UdpChannel::send(std::uint32_t epoch, std::uint64_t sequence, std::span<const std::byte> frame,
                                std::uint64_t& sent) {
-  return end_.with([&](link::CableEnd&, link::Time now) {
+  return end_->with([&](link::CableEnd&, link::Time now) {
     sender_->set_epoch(epoch, now);
     std::uint32_t packets = 0;
     while (sent < frame.size() && sender_->credit() > 0) {
@@ -129,7 +139,7 @@ std::uint32_t UdpChannel::send(std::uint32_t epoch, std::uint64_t sequence, std:
 }
 
 bool UdpChannel::take(PacketHeader& header) {
-  return end_.look([&](link::CableEnd&, link::Time) {
+  return end_->look([&](link::CableEnd&, link::Time) {
     link::Packet packet;
     if (!receiver_->peek(packet)) return false;
     header = {packet.sequence,       packet.epoch,
@@ -142,9 +152,9 @@ bool UdpChannel::take(PacketHeader& header) {
 }
 // The hot path ends here.
 
-UdpChannel::UdpChannel(UdpEnd& end, const Settings& s)
-    : end_(end), packet_bytes_(s.packet_bytes), payload_(s.sends ? 0 : s.packet_bytes) {
-  end_.with([&](link::CableEnd& cable, link::Time now) {
+UdpChannel::UdpChannel(std::shared_ptr<UdpEnd> end, const Settings& s)
+    : end_(std::move(end)), packet_bytes_(s.packet_bytes), payload_(s.sends ? 0 : s.packet_bytes) {
+  end_->with([&](link::CableEnd& cable, link::Time now) {
     const auto tag = static_cast<std::uint8_t>(s.tag);
     if (s.sends) {
       sender_ = &cable.add_sender(tag, s.packet_bytes, s.credits, {});
@@ -157,21 +167,21 @@ UdpChannel::UdpChannel(UdpEnd& end, const Settings& s)
 }
 
 UdpChannel::~UdpChannel() {
-  end_.with([&](link::CableEnd&, link::Time) { sender_ != nullptr ? sender_->stop() : receiver_->stop(); });
+  end_->with([&](link::CableEnd&, link::Time) { sender_ != nullptr ? sender_->stop() : receiver_->stop(); });
 }
 
 void UdpChannel::set_epoch(std::uint32_t epoch) {
-  end_.with([&](link::CableEnd&, link::Time now) {
+  end_->with([&](link::CableEnd&, link::Time now) {
     sender_ != nullptr ? sender_->set_epoch(epoch, now) : receiver_->set_epoch(epoch);
   });
 }
 
 void UdpChannel::give_credit() {
-  end_.with([](link::CableEnd&, link::Time) {});
+  end_->with([](link::CableEnd&, link::Time) {});
 }
 
 UdpChannel::Report UdpChannel::report() {
-  return end_.look([&](link::CableEnd& cable, link::Time now) {
+  return end_->look([&](link::CableEnd& cable, link::Time now) {
     Report report;
     link::Drops drops = cable.drops();
     if (sender_ != nullptr) {

@@ -54,6 +54,14 @@ class UdpEnd {
     return action(cable_->end(), link::Clock::now());
   }
 
+  /// Whether a link of this cable may have a fault to report. Takes no lock, so that the card can ask often.
+  bool has_trouble() const { return trouble_.load(std::memory_order_acquire); }
+  /// Returns why the thread that serves the cable has ended, or an empty text while it serves.
+  std::string failure() {
+    const std::lock_guard lock(mutex_);
+    return failure_;
+  }
+
  private:
   UdpEnd(Fabric& fabric, std::uint32_t cable, std::uint32_t end, Doorbell& doorbell,
          std::unique_ptr<link::UdpCable> socket, int timer);
@@ -71,6 +79,8 @@ class UdpEnd {
   link::Time armed_ = link::Time::max();  // when the timer wakes the thread
   std::uint32_t faults_version_ = 0;      // version of the faults that the cable has now
   bool stopping_ = false;
+  std::string failure_;  // why serve() has ended, although the object lives
+  std::atomic<bool> trouble_{false};
   std::thread thread_;
 };
 
@@ -84,8 +94,8 @@ class UdpChannel {
     std::uint32_t generation = 0;  // for senders
     std::uint32_t epoch = 0;
   };
-  /// `end` must outlive the channel. No other channel of `end` in service may have the same tag and direction.
-  UdpChannel(UdpEnd& end, const Settings& settings);
+  /// No other channel of `end` in service may have the same tag and direction.
+  UdpChannel(std::shared_ptr<UdpEnd> end, const Settings& settings);
   ~UdpChannel();
   UdpChannel(const UdpChannel&) = delete;
   UdpChannel& operator=(const UdpChannel&) = delete;
@@ -109,9 +119,13 @@ class UdpChannel {
     std::uint64_t repeats = 0, losses = 0, damaged = 0, dropped = 0;  // damaged, dropped: on the whole cable
   };
   Report report();
+  /// Whether report() or failure() may tell of a fault. Takes no lock.
+  bool has_trouble() const { return end_->has_trouble(); }
+  /// Returns why the cable's thread has ended, or an empty text while it serves the cable.
+  std::string failure() { return end_->failure(); }
 
  private:
-  UdpEnd& end_;
+  const std::shared_ptr<UdpEnd> end_;
   const std::uint32_t packet_bytes_;
   link::Sender* sender_ = nullptr;  // either sender_ or receiver_ is set
   link::Receiver* receiver_ = nullptr;
@@ -123,13 +137,13 @@ class UdpLinks {
  public:
   UdpLinks(Fabric& fabric, std::uint32_t card) : fabric_(fabric), card_(card) {}
 
-  /// Returns end `end` of the cable. Only the card's main thread may call it.
-  Result<UdpEnd*> find(std::uint32_t cable, std::uint32_t end);
+  /// Returns end `end` of the cable. Opens it anew if its thread has ended. Only the card's main thread may call it.
+  Result<std::shared_ptr<UdpEnd>> find(std::uint32_t cable, std::uint32_t end);
 
  private:
   Fabric& fabric_;
   const std::uint32_t card_;
-  std::map<std::uint32_t, std::unique_ptr<UdpEnd>> ends_;  // by cable
+  std::map<std::uint32_t, std::shared_ptr<UdpEnd>> ends_;  // by cable
 };
 
 }  // namespace millrace::runtime::emulator
