@@ -138,6 +138,7 @@ class Engine final : public Pipeline {
   struct CardThread {
     std::atomic<bool> lost{true};  // also true until the card is up for the first time
     // mutex_ protects the members below.
+    std::string loss;         // why the card was lost the last time
     bool parked = false;      // whether the thread does not use the card
     bool in_session = false;  // whether the thread waits for egress runs
     std::uint64_t restarts = 0;
@@ -188,6 +189,7 @@ class Engine final : public Pipeline {
   bool bring_back();
   bool resume();
   bool await_links();
+  bool a_card_is_lost();
   void log_losses();
   bool is_new(const std::string& text);
   /// Returns the log line `text` with the model's name, because a server has several models.

@@ -181,14 +181,15 @@ Status Fleet::enable_links(std::uint32_t position) {
   return {};
 }
 
-std::optional<std::uint32_t> Fleet::training_link() {
+std::optional<Fleet::TrainingLink> Fleet::training_link() {
   for (std::uint32_t link = 0; link < binding_.channels.size(); ++link) {
     const BoundChannel& bound = binding_.channels[link];
     if (deployment_.plan.channels[bound.channel].transport != plan::Transport::kUdp) continue;
     const auto status = cards_[bound.producer].card->read(
         abi::kLinkTable + bound.producer_row * abi::kLinkRowBytes + abi::kLinkStatus);
     constexpr std::uint32_t kUp = 3;  // the cable is present and the peer is in service
-    if (!status.ok() || (*status & kUp) != kUp) return link;
+    if (!status.ok()) return TrainingLink{link, bound.producer, status.error()};
+    if ((*status & kUp) != kUp) return TrainingLink{link, bound.producer, {}};
   }
   return std::nullopt;
 }

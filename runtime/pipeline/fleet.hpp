@@ -58,9 +58,14 @@ class Fleet {
   /// Disables the card's links and writes their rows of the link table. enable_links() enables the links.
   Status write_links(std::uint32_t position);
   Status enable_links(std::uint32_t position);
-  /// Returns the index (for link_status()) of a UDP link whose two ends have not exchanged greetings since
-  /// enable_links(), or nothing if there is no such link. Links that do not use UDP exchange no greetings.
-  std::optional<std::uint32_t> training_link();
+  struct TrainingLink {
+    std::uint32_t link;      // index for describe_link()
+    std::uint32_t producer;  // position of the card that sends
+    Status read;             // an error if the producer's registers could not be read
+  };
+  /// Returns a UDP link whose two ends have not exchanged greetings since enable_links(), or nothing if there is no such
+  /// link. Links that do not use UDP exchange no greetings.
+  std::optional<TrainingLink> training_link();
 
   // Access to units by their index in the schedule. Not allowed while their card is released.
   card::Ingress& ingress(std::uint32_t index) { return *ingresses_[index]; }

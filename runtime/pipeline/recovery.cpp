@@ -122,7 +122,9 @@ void Engine::watch_oldest() {
 
 void Engine::note_loss(std::optional<std::uint32_t> position, const std::string& reason) {
   const std::string text = position ? fleet_.describe(*position) + ": " + reason : reason;
-  if (!position || !card_threads_[*position].lost.exchange(true)) unlogged_losses_.push_back(text);
+  const bool is_news = !position || !card_threads_[*position].lost.exchange(true);
+  if (is_news) unlogged_losses_.push_back(text);
+  if (is_news && position) card_threads_[*position].loss = text;
   if (phase_.load() == Phase::kRunning || phase_.load() == Phase::kStarting) lost_reason_ = text;
   if (phase_.load() == Phase::kRunning) phase_.store(Phase::kFlushing);
   recovery_wake_.notify_all();
@@ -334,15 +336,17 @@ bool Engine::resume() {
 }
 
 // Waits until the two ends of each UDP link have exchanged greetings. Frames that entered the pipeline earlier would
-// have to wait for the links.
+// have to wait for the links. If a card is lost meanwhile, its links cannot come up, and the card is the reason.
 bool Engine::await_links() {
   const Clock::time_point until = Clock::now() + kLinkBound;
   for (;;) {
-    const auto link = fleet_.training_link();
-    if (!link) return true;
+    const auto training = fleet_.training_link();
+    if (!training) return true;
     if (ending()) return false;
+    if (!training->read.ok()) report_loss(training->producer, training->read.error().message());
+    if (a_card_is_lost()) return false;
     if (Clock::now() > until) {
-      const LinkStatus status = fleet_.describe_link(*link);
+      const LinkStatus status = fleet_.describe_link(training->link);
       const std::lock_guard lock(mutex_);
       const std::string text = "the link of channel '" + status.channel + "' from card '" +
                                status.producer_card + "' to card '" + status.consumer_card +
@@ -353,6 +357,25 @@ bool Engine::await_links() {
     }
     std::this_thread::sleep_for(kPoll);
   }
+}
+
+// Whether a card was lost while the pipeline started or recovered. If so, that card becomes the reason why the pipeline
+// does not run.
+bool Engine::a_card_is_lost() {
+  // While the pipeline starts, the cards have no threads that would wait for their supervisors.
+  for (std::uint32_t position = 0; phase_.load() == Phase::kStarting && position < fleet_.size();
+       ++position) {
+    if (!fleet_.card(position).supervisor_ended()) continue;
+    const card::RunState state = fleet_.card(position).wait_supervisor(kPoll);
+    report_loss(position, state == card::RunState::kDone ? read_fault(position) : "it is lost");
+  }
+  const std::lock_guard lock(mutex_);
+  for (const CardThread& card_thread : card_threads_) {
+    if (!card_thread.lost.load()) continue;
+    lost_reason_ = card_thread.loss;
+    return true;
+  }
+  return false;
 }
 
 std::chrono::milliseconds Engine::retry_after() {

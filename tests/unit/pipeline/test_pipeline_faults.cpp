@@ -75,19 +75,42 @@ TEST_F(PipelineFaults, ParametersAreLoadedBeforeTheFirstFrameAndAfterARecovery) 
   EXPECT_EQ(status.cards[2].parameters, 1U);
 }
 
-// The registers of fake cards read 0, so their links over UDP never come up.
-TEST_F(PipelineFaults, AUdpLinkThatDoesNotComeUpIsNamed) {
+/// Three cards in a chain, joined by UDP cables. The registers of fake cards read 0, so their links over UDP never come
+/// up.
+std::unique_ptr<FakeWorld> world_over_udp() {
   Plan plan = chain_of_three();
   for (plan::Channel& channel : plan.deployment.channels)
     if (channel.transport == plan::Transport::kAurora) channel.transport = plan::Transport::kUdp;
   plan::Cluster cluster = chain_cluster(3);
   for (plan::Cable& cable : cluster.cables) cable.protocol = plan::CableProtocol::kUdp;
-  world_ = std::make_unique<FakeWorld>(std::move(plan), std::move(cluster));
+  return std::make_unique<FakeWorld>(std::move(plan), std::move(cluster));
+}
+
+TEST_F(PipelineFaults, AUdpLinkThatDoesNotComeUpIsNamed) {
+  world_ = world_over_udp();
   const auto opened = open_on(*world_, quick());
   ASSERT_FALSE(opened.ok());
   EXPECT_EQ(opened.error().code(), ErrorCode::kEnvironment);
   for (const char* const part : {"fpga0", "fpga1", "does not come up", "check the cable"})
     EXPECT_NE(opened.error().message().find(part), std::string::npos) << opened.error().message();
+}
+
+// A link cannot come up if one of its cards is lost. Then the error must name the card, not the cable.
+TEST_F(PipelineFaults, ACardThatIsLostWhileItsLinksComeUpIsNamed) {
+  for (const std::uint32_t victim : {0U, 1U, 2U}) {
+    world_ = world_over_udp();
+    std::thread killer([&] {
+      // Opening takes fewer operations than this; the pipeline then reads registers until its links are up.
+      EXPECT_TRUE(eventually([&] { return world_->operations() > 200; }));
+      world_->kill(victim);
+    });
+    const auto opened = open_on(*world_, quick());
+    killer.join();
+    ASSERT_FALSE(opened.ok());
+    const std::string message = opened.error().message();
+    EXPECT_NE(message.find("fpga" + std::to_string(victim)), std::string::npos) << message;
+    EXPECT_EQ(message.find("cable"), std::string::npos) << message;
+  }
 }
 
 TEST_F(PipelineFaults, ADeadCardFailsFramesInFlightAndIsReloaded) {
