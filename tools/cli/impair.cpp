@@ -50,6 +50,31 @@ Result<json::object> impair_body(std::string_view text) {
   return body;
 }
 
+/// Makes an error from the status and the message of a server's answer that is not 200.
+Error refusal(unsigned status, std::string message) {
+  switch (status) {
+    case 401:
+      return Error(ErrorCode::kEnvironment, message + "; give a token with --token-file or MILLRACE_TOKEN");
+    case 403:
+      return Error(
+          ErrorCode::kEnvironment,
+          message + "; use a token with the scope 'admin', or run the command on the server's machine");
+    case 404:
+      return Error(ErrorCode::kNotFound,
+                   message +
+                       "; `millrace devices --cluster NAME` lists the cables of a cluster, and --url must "
+                       "be the address of a millrace server");
+    case 429:
+      return Error(ErrorCode::kResourceExhausted, message + "; try again later");
+    case 501:
+      return Error(ErrorCode::kUnsupported, message);
+    case 503:
+      return Error(ErrorCode::kUnavailable, message + "; try again when the server is ready");
+    default:
+      return Error(status >= 500 ? ErrorCode::kEnvironment : ErrorCode::kInvalidInput, message);
+  }
+}
+
 }  // namespace
 
 Status impair(const DevicesCommand& command, std::ostream& out) {
@@ -67,12 +92,9 @@ Status impair(const DevicesCommand& command, std::ostream& out) {
   const json::value parsed = json::parse(answer.body, code);
   const json::object* const object = code ? nullptr : parsed.if_object();
   const json::value* const why = object == nullptr ? nullptr : object->if_contains("error");
-  const std::string message = why != nullptr && why->is_string() ? std::string(why->as_string())
-                                                                 : "status " + std::to_string(answer.status);
-  return Error(answer.status == 501   ? ErrorCode::kUnsupported
-               : answer.status == 503 ? ErrorCode::kUnavailable
-                                      : ErrorCode::kInvalidInput,
-               message);
+  return refusal(answer.status, why != nullptr && why->is_string()
+                                    ? std::string(why->as_string())
+                                    : "status " + std::to_string(answer.status));
 }
 
 }  // namespace millrace::cli
