@@ -37,7 +37,8 @@ void CableEnd::receive(std::span<const std::byte> bytes, bool from_peer, Time no
     ++drops_.malformed;
     return;
   }
-  const bool to_sender = datagram.type == Type::kState || datagram.type == Type::kReceiverClosed;
+  const bool to_sender = datagram.type == Type::kState || datagram.type == Type::kReceiverClosed ||
+                         datagram.type == Type::kReceiverOpened;
   const ChannelId& id = datagram.channel;
   if (id.source != (to_sender ? local_ : peer_) || id.destination != (to_sender ? peer_ : local_)) {
     ++drops_.endpoint;

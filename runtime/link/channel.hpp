@@ -21,6 +21,10 @@ struct Timing {
   std::chrono::milliseconds keepalive{250};   // time between the greetings of an idle channel
   std::chrono::milliseconds silence{80};      // after this time without an answer, the link is lost
   std::chrono::milliseconds degraded{1'000};  // a link is degraded for this time after a repair
+
+  /// An end that was silent for this time has stopped: a working sender sends a greeting at least every `keepalive`, and
+  /// a receiver answers it. No network delays a datagram so long.
+  std::chrono::milliseconds stopped() const { return 3 * keepalive + silence; }
   bool operator==(const Timing&) const = default;
 };
 
@@ -97,7 +101,7 @@ struct Drops {
   std::uint64_t address = 0;     // from an address that the plan does not name
   std::uint64_t endpoint = 0;    // from or to an endpoint that the plan does not name here
   std::uint64_t tag = 0;         // with a tag that no channel here has
-  std::uint64_t generation = 0;  // from an earlier time in service of the sender
+  std::uint64_t generation = 0;  // from an earlier time in service of the sender or the receiver
   std::uint64_t epoch = 0;       // from another epoch
   std::uint64_t duplicate = 0;   // had arrived before
   std::uint64_t violation = 0;   // violated the protocol

@@ -49,6 +49,12 @@ T load(std::span<const std::byte> header, At at) {
   return value;
 }
 
+/// Whether datagrams of a type have the receiver's incarnation, in the place that data has for the frame's sequence.
+constexpr bool has_incarnation(Type type) {
+  return type == Type::kState || type == Type::kGreeting || type == Type::kReceiverClosed ||
+         type == Type::kReceiverOpened;
+}
+
 /// Whether all fields have values that the datagram's type allows.
 bool fields_are_valid(const Datagram& d, std::uint8_t flags, std::uint32_t length) {
   const bool no_data = d.sequence == 0 && flags == 0 && length == 0;
@@ -57,12 +63,15 @@ bool fields_are_valid(const Datagram& d, std::uint8_t flags, std::uint32_t lengt
     case Type::kData:
       return flags <= kLastFlag && length >= 1 && length <= kMostPayloadBytes && no_state && d.limit == 0;
     case Type::kState:
-      return no_data && d.number == 0 && d.offset == 0;
+      return no_data && d.incarnation != 0 && d.number == 0 && d.offset == 0;
     case Type::kGreeting:
       return no_data && no_state && d.packet_bytes >= 1 && d.packet_bytes <= kMostPayloadBytes &&
              d.credits >= 1 && d.credits <= kMostCredits;
-    case Type::kSenderClosed:
     case Type::kReceiverClosed:
+    case Type::kReceiverOpened:
+      if (d.incarnation == 0) return false;
+      [[fallthrough]];
+    case Type::kSenderClosed:
       return no_data && no_state && d.number == 0 && d.offset == 0 && d.limit == 0;
   }
   return false;
@@ -83,7 +92,8 @@ void encode_header(const Datagram& datagram, std::span<std::byte, kHeaderBytes> 
   store(header, kAtGeneration, datagram.generation);
   store(header, kAtEpoch, datagram.epoch);
   store(header, kAtNumber, datagram.number);
-  store(header, kAtSequence, datagram.sequence);
+  store(header, kAtSequence,
+        has_incarnation(datagram.type) ? std::uint64_t{datagram.incarnation} : datagram.sequence);
   store(header, kAtOffset, greets ? datagram.packet_bytes : datagram.offset);
   store(header, kAtLength, static_cast<std::uint32_t>(datagram.payload.size()));
   store(header, kAtNext, datagram.next);
@@ -102,7 +112,7 @@ Refusal parse(std::span<const std::byte> bytes, Datagram& datagram) {
     return Refusal::kHeaderCrc;
   const auto type = load<std::uint8_t>(header, kAtType);
   if (type < static_cast<std::uint8_t>(Type::kData) ||
-      type > static_cast<std::uint8_t>(Type::kReceiverClosed))
+      type > static_cast<std::uint8_t>(Type::kReceiverOpened))
     return Refusal::kType;
 
   datagram = {};
@@ -114,6 +124,10 @@ Refusal parse(std::span<const std::byte> bytes, Datagram& datagram) {
   datagram.epoch = load<std::uint32_t>(header, kAtEpoch);
   datagram.number = load<std::uint32_t>(header, kAtNumber);
   datagram.sequence = load<std::uint64_t>(header, kAtSequence);
+  if (has_incarnation(datagram.type)) {
+    datagram.incarnation = static_cast<std::uint32_t>(datagram.sequence);
+    datagram.sequence -= datagram.incarnation;  // the upper half must be 0
+  }
   const bool greets = datagram.type == Type::kGreeting;
   (greets ? datagram.packet_bytes : datagram.offset) = load<std::uint32_t>(header, kAtOffset);
   (greets ? datagram.credits : datagram.limit) = load<std::uint32_t>(header, kAtLimit);

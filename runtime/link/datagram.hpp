@@ -7,7 +7,7 @@
 
 namespace millrace::runtime::link {
 
-inline constexpr std::uint8_t kWireVersion = 1;
+inline constexpr std::uint8_t kWireVersion = 2;
 inline constexpr std::size_t kHeaderBytes = 64;
 /// The longest payload that fits into a UDP datagram over IPv4 after this protocol's header.
 inline constexpr std::uint32_t kMostPayloadBytes = 65'507 - kHeaderBytes;
@@ -20,6 +20,7 @@ enum class Type : std::uint8_t {
   kGreeting = 3,        // from sender to receiver: asks for a kState
   kSenderClosed = 4,    // from sender to receiver: the sender goes out of service
   kReceiverClosed = 5,  // from receiver to sender: the receiver goes out of service
+  kReceiverOpened = 6,  // from receiver to sender: asks for a kGreeting that names the receiver's incarnation
 };
 
 /// Identifies a channel. `source` is the endpoint (a card's number) that sends data; the datagrams of its receiver have
@@ -34,18 +35,21 @@ struct ChannelId {
 struct Datagram {
   Type type = Type::kData;
   ChannelId channel;
-  std::uint32_t generation = 0;    // how often the sender has gone into service
-  std::uint32_t epoch = 0;         // epoch of the frames that the end of the link handles
-  std::uint32_t number = 0;        // data: the packet's number in this generation and epoch; greeting: the
-                                   // lowest number that is not acknowledged
-  std::uint64_t sequence = 0;      // data: the frame's sequence
-  std::uint32_t offset = 0;        // data: offset of the payload in the frame's packed form
-  bool last = false;               // data: whether the packet is the frame's last
-  std::uint32_t packet_bytes = 0;  // greeting: payload bytes of a packet
-  std::uint32_t credits = 0;       // greeting: most packets on their way
-  std::uint32_t next = 0;          // state: all packets with smaller numbers have arrived
-  std::uint32_t limit = 0;         // state: packets with smaller numbers may be sent
-  std::uint64_t arrived = 0;       // state: bit i says that packet next + 1 + i has arrived
+  std::uint32_t generation = 0;  // how often the sender has gone into service
+  std::uint32_t epoch = 0;       // epoch of the frames that the end of the link handles
+  std::uint32_t number = 0;      // data: the packet's number in this generation and epoch; greeting: the
+                                 // lowest number that is not acknowledged
+  std::uint64_t sequence = 0;    // data: the frame's sequence
+  std::uint32_t incarnation =
+      0;                     // state, receiver closed, receiver opened: how often the receiver has gone into
+                             // service, above 0; greeting: the receiver's incarnation, or 0 if unknown
+  std::uint32_t offset = 0;  // data: offset of the payload in the frame's packed form
+  bool last = false;         // data: whether the packet is the frame's last
+  std::uint32_t packet_bytes = 0;      // greeting: payload bytes of a packet
+  std::uint32_t credits = 0;           // greeting: most packets on their way
+  std::uint32_t next = 0;              // state: all packets with smaller numbers have arrived
+  std::uint32_t limit = 0;             // state: packets with smaller numbers may be sent
+  std::uint64_t arrived = 0;           // state: bit i says that packet next + 1 + i has arrived
   std::span<const std::byte> payload;  // data: 1 to kMostPayloadBytes bytes
 };
 

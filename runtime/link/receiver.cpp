@@ -15,9 +15,12 @@ Receiver::Receiver(const ChannelSettings& settings)
   assert(settings.are_valid());
 }
 
-void Receiver::start(std::uint32_t epoch) {
+void Receiver::start(std::uint32_t incarnation, std::uint32_t epoch) {
+  assert(incarnation != 0);
   in_service_ = true;
   greeted_ = closing_ = false;
+  incarnation_ = incarnation;
+  opening_for_.reset();
   epoch_ = epoch;
   violation_ = Violation::kNone;
   repaired_ = Time::min();
@@ -32,7 +35,7 @@ void Receiver::stop() {
 
 void Receiver::set_epoch(std::uint32_t epoch) {
   if (epoch == epoch_) return;
-  epoch_ = epoch;
+  epoch_ = sender_epoch_ = epoch;
   reset_window(0);
 }
 
@@ -66,7 +69,8 @@ void Receiver::receive(const Datagram& datagram, Time now) {
   }
   if (datagram.type != Type::kData) return;
   heard_ = now;
-  if (datagram.epoch != epoch_) {
+  // If the sender's greeting has a newer epoch, the sender has already discarded the packets of this epoch.
+  if (datagram.epoch != epoch_ || precedes(epoch_, sender_epoch_)) {
     ++counters_.drops.epoch;
     if (!unreported_since_) unreported_since_ = now;  // tells the sender that the link works
     return;
@@ -86,12 +90,24 @@ void Receiver::accept_greeting(const Datagram& datagram, Time now) {
     if (violation_ == Violation::kNone) violation_ = Violation::kSettings;
     return;
   }
+  if (datagram.incarnation != incarnation_) {
+    // The greeting may be older than this receiver, and its number with it. So the number counts only if the sender has
+    // seen the receiver's incarnation. A sender that this receiver knows has seen it already.
+    if (known) {
+      ++counters_.drops.generation;
+    } else {
+      opening_for_ = datagram.generation;
+    }
+    return;
+  }
   heard_ = now;
-  report_now_ = true;
-  if (known) return;
-  greeted_ = true;
-  generation_ = datagram.generation;
-  reset_window(datagram.epoch == epoch_ ? datagram.number : 0);
+  opening_for_.reset();
+  if (!known) {
+    greeted_ = true;
+    generation_ = datagram.generation;
+    reset_window(datagram.epoch == epoch_ ? datagram.number : 0);
+  }
+  sender_epoch_ = datagram.epoch;
   report_now_ = true;
 }
 
@@ -167,6 +183,11 @@ std::span<const std::byte> Receiver::next_datagram(Time now) {
     closing_ = false;
     return control(Type::kReceiverClosed);
   }
+  if (in_service_ && opening_for_) {
+    const auto bytes = control(Type::kReceiverOpened);
+    opening_for_.reset();
+    return bytes;
+  }
   const bool late = greeted_ && unreported_since_ && now >= *unreported_since_ + settings_.timing.state_delay;
   if (!in_service_ || (!late && !must_report())) return {};
   report_now_ = false;
@@ -180,7 +201,7 @@ std::span<const std::byte> Receiver::next_datagram(Time now) {
 Time Receiver::next_time() const {
   if (closing_) return Time::min();
   if (!in_service_) return Time::max();
-  if (must_report()) return Time::min();
+  if (opening_for_ || must_report()) return Time::min();
   return greeted_ && unreported_since_ ? *unreported_since_ + settings_.timing.state_delay : Time::max();
 }
 
@@ -188,8 +209,9 @@ std::span<const std::byte> Receiver::control(Type type) {
   Datagram datagram;
   datagram.type = type;
   datagram.channel = settings_.id;
-  datagram.generation = generation_;
+  datagram.generation = type == Type::kReceiverOpened ? *opening_for_ : generation_;
   datagram.epoch = epoch_;
+  datagram.incarnation = incarnation_;
   if (type == Type::kState) {
     datagram.next = next_;
     datagram.limit = taken_ + settings_.credits;
@@ -203,7 +225,7 @@ std::span<const std::byte> Receiver::control(Type type) {
 
 /// Whether the sender has sent neither data nor a greeting for so long that it must have stopped.
 bool Receiver::is_silent(Time now) const {
-  return now - heard_ >= 3 * settings_.timing.keepalive + settings_.timing.silence;
+  return now - heard_ >= settings_.timing.stopped();
 }
 
 LinkState Receiver::state(Time now) const {

@@ -31,8 +31,10 @@ class Receiver {
   /// `settings` must be valid.
   explicit Receiver(const ChannelSettings& settings);
 
-  /// Goes into service. The receiver accepts packets of `epoch` after the sender's first greeting.
-  void start(std::uint32_t epoch);
+  /// Goes into service. The receiver accepts packets of `epoch` after a greeting of the sender that names
+  /// `incarnation`. `incarnation` must be above 0, and larger than in earlier calls, also of earlier processes on this
+  /// card.
+  void start(std::uint32_t incarnation, std::uint32_t epoch);
   /// Goes out of service. next_datagram() then returns one last datagram, which tells the sender that the receiver is
   /// out of service.
   void stop();
@@ -93,7 +95,10 @@ class Receiver {
   std::byte control_[kHeaderBytes] = {};
 
   bool in_service_ = false, greeted_ = false, closing_ = false;
-  std::uint32_t generation_ = 0, epoch_ = 0;
+  std::uint32_t incarnation_ = 0, generation_ = 0, epoch_ = 0;
+  std::uint32_t sender_epoch_ = 0;  // the sender's epoch in its latest greeting since set_epoch()
+  std::optional<std::uint32_t>
+      opening_for_;  // generation of a sender that must still be told the incarnation
 
   // Packets below next_ have arrived; of those, packets below taken_ were taken.
   std::uint32_t next_ = 0, taken_ = 0;

@@ -40,8 +40,9 @@ void Sender::start(std::uint32_t generation, std::uint32_t epoch, Time now) {
   repeat_ = settings_.timing.most_repeat;  // until a round trip has been measured
   round_trip_ = variation_ = microseconds{0};
   waiting_since_.reset();
+  incarnation_ = 0;
   greeting_wait_ = microseconds{0};
-  greeted_ = now;
+  greeted_ = heard_ = now;
   repaired_ = Time::min();
   reset_window();
 }
@@ -109,6 +110,11 @@ void Sender::receive(const Datagram& datagram, Time now) {
     ++counters_.drops.generation;
     return;
   }
+  if (datagram.type == Type::kReceiverOpened) return accept_receiver(datagram, now);
+  if (datagram.incarnation != incarnation_) {
+    ++counters_.drops.generation;  // delayed in the network since before the receiver restarted
+    return;
+  }
   if (datagram.type == Type::kReceiverClosed) {
     // The receiver is gone, so nothing is known about the packets on their way. Greet the receiver until it is back.
     phase_ = Phase::kTraining;
@@ -126,15 +132,25 @@ void Sender::receive(const Datagram& datagram, Time now) {
   accept_state(datagram, now);
 }
 
-/// Notes that the receiver answers. If it did not answer before, it may have restarted and forgotten the packets that it
-/// acknowledged one by one. So all packets in the window are sent again, except those that this answer acknowledges.
-void Sender::heard(Time now) {
+/// Greets a receiver that has gone into service, so that it knows which packet to expect.
+void Sender::accept_receiver(const Datagram& datagram, Time now) {
+  if (datagram.incarnation == incarnation_) return;  // the greeting that names the incarnation is under way
+  // An answer that was delayed in the network must not replace a receiver that is in service.
+  if (incarnation_ != 0 && precedes(datagram.incarnation, incarnation_) &&
+      now - heard_ < settings_.timing.stopped()) {
+    ++counters_.drops.generation;
+    return;
+  }
+  incarnation_ = datagram.incarnation;
+  heard_ = greeted_ = now;
+  phase_ = Phase::kTraining;
   waiting_since_.reset();
-  if (outstanding()) waiting_since_ = now;
-  if (phase_ == Phase::kUp) return;
-  phase_ = Phase::kUp;
-  progressed_ = now;
   greeting_wait_ = microseconds{0};
+  forget_arrivals();
+}
+
+/// Marks all packets in the window to be sent again.
+void Sender::forget_arrivals() {
   repeat_ = usual_repeat();
   repeat_at_.reset();
   lost_ = 0;
@@ -145,6 +161,19 @@ void Sender::heard(Time now) {
     s.interrupted = true;
     ++lost_;
   }
+}
+
+/// Notes that the receiver answers. If it did not answer before, all packets in the window are sent again, except those
+/// that this answer acknowledges.
+void Sender::heard(Time now) {
+  heard_ = now;
+  waiting_since_.reset();
+  if (outstanding()) waiting_since_ = now;
+  if (phase_ == Phase::kUp) return;
+  phase_ = Phase::kUp;
+  progressed_ = now;
+  greeting_wait_ = microseconds{0};
+  forget_arrivals();
 }
 
 void Sender::accept_state(const Datagram& datagram, Time now) {
@@ -325,6 +354,7 @@ std::span<const std::byte> Sender::control(Type type) {
   datagram.epoch = epoch_;
   if (type == Type::kGreeting) {
     datagram.number = base_;
+    datagram.incarnation = incarnation_;
     datagram.packet_bytes = settings_.packet_bytes;
     datagram.credits = settings_.credits;
   }

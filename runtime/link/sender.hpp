@@ -78,6 +78,8 @@ class Sender {
   bool outstanding() const { return base_ != fresh_; }
   bool is_silent(Time now) const;
   void reset_window();
+  void forget_arrivals();
+  void accept_receiver(const Datagram& datagram, Time now);
   void acknowledge(std::uint32_t number, Time now);
   void accept_state(const Datagram& datagram, Time now);
   void find_lost(Time now);
@@ -99,6 +101,7 @@ class Sender {
   Phase phase_ = Phase::kDown;
   bool closing_ = false;
   std::uint32_t generation_ = 0, epoch_ = 0;
+  std::uint32_t incarnation_ = 0;  // of the receiver; 0 if unknown
 
   // Packets base_ to fresh_ - 1 were sent, and packets fresh_ to head_ - 1 were not sent yet. All are below limit_.
   std::uint32_t base_ = 0, fresh_ = 0, head_ = 0, limit_ = 0;
@@ -110,6 +113,7 @@ class Sender {
   std::optional<Time> repeat_at_;      // when a packet is late; set while packets are outstanding
   std::optional<Time> waiting_since_;  // the first transmission since the receiver's last answer
   Time greeted_, progressed_;          // the last greeting; the last time that base_ advanced
+  Time heard_;                         // the last datagram from the receiver
   Time repaired_{Time::min()};
   std::chrono::microseconds greeting_wait_{0};
   Violation violation_ = Violation::kNone;

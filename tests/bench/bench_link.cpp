@@ -126,7 +126,7 @@ struct End {
 
   void start(const Address& peer) {
     cable->set_peer(peer);
-    receiver.start(0);
+    receiver.start(1, 0);
     sender.start(1, 0, Clock::now());
   }
 

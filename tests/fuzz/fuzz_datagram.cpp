@@ -31,7 +31,7 @@ void repair(std::span<std::byte> bytes) {
   const auto store = [&](std::size_t at, std::uint32_t value) {
     std::memcpy(bytes.data() + at, &value, sizeof value);
   };
-  std::memcpy(bytes.data(), "MRLK\1", 5);
+  std::memcpy(bytes.data(), "MRLK\2", 5);
   store(56, crc32c(bytes.subspan(kHeaderBytes)));
   store(60, crc32c(bytes.first(60)));
 }
@@ -43,14 +43,16 @@ class Bench {
       : sender_(end_.add_sender(kTag, kPacketBytes, kCredits, {})),
         receiver_(end_.add_receiver(kTag, kPacketBytes, kCredits, {})) {
     sender_.start(1, 1, now_);
-    receiver_.start(1);
+    receiver_.start(1, 1);
   }
 
   void bring_up() {
     Datagram d;
-    d.type = Type::kState;
+    d.type = Type::kReceiverOpened;
     d.channel = {1, 2, kTag};
-    d.generation = d.epoch = 1;
+    d.generation = d.epoch = d.incarnation = 1;
+    give(d);
+    d.type = Type::kState;
     d.limit = kCredits;
     give(d);
     d.type = Type::kGreeting;
@@ -81,7 +83,7 @@ class Bench {
     for (auto bytes = end_.next_datagram(now_); !bytes.empty(); bytes = end_.next_datagram(now_)) {
       Datagram read;
       require(parse(bytes, read) == Refusal::kNone);
-      require(++sent <= 2 * kCredits + 4);
+      require(++sent <= 2 * kCredits + 5);
     }
     Packet packet;
     for (std::uint32_t taken = 0; receiver_.peek(packet); ++taken) {

@@ -25,7 +25,7 @@ module mr_udp_in #(
   output logic         m_good
 );
   localparam logic [31:0] MAGIC        = 32'h4b4c524d;  // "MRLK"
-  localparam logic [7:0]  VERSION      = 8'd1;
+  localparam logic [7:0]  VERSION      = 8'd2;
   localparam logic [31:0] MOST_PACKET  = 32'd65443;
   localparam logic [31:0] MOST_CREDITS = 32'd65536;
 
@@ -48,15 +48,18 @@ module mr_udp_in #(
   assign h_limit    = s_data[383:352];
   assign h_arrived  = s_data[447:384];
 
-  logic bare, no_state, fields;
-  assign bare     = h_flags == 8'd0 && h_length == 32'd0 && h_sequence == 64'd0;
+  // In datagrams without data, the receiver's incarnation takes the place of a frame's sequence.
+  logic bare, names_receiver, no_state, fields;
+  assign bare     = h_flags == 8'd0 && h_length == 32'd0 && h_sequence[63:32] == 32'd0;
+  assign names_receiver = h_sequence[31:0] != 32'd0;
   assign no_state = h_next == 32'd0 && h_arrived == 64'd0;
   always_comb
     case (h_type)
       8'd1: fields = h_flags <= 8'd1 && h_length >= 32'd1 && h_length <= 32'(MOST) && no_state && h_limit == 32'd0;
-      8'd2: fields = bare && h_number == 32'd0 && h_offset == 32'd0;
+      8'd2: fields = bare && names_receiver && h_number == 32'd0 && h_offset == 32'd0;
       8'd3: fields = bare && no_state && h_offset >= 32'd1 && h_offset <= MOST_PACKET && h_limit >= 32'd1 && h_limit <= MOST_CREDITS;
-      8'd4, 8'd5: fields = bare && no_state && h_number == 32'd0 && h_offset == 32'd0 && h_limit == 32'd0;
+      8'd4: fields = bare && !names_receiver && no_state && h_number == 32'd0 && h_offset == 32'd0 && h_limit == 32'd0;
+      8'd5, 8'd6: fields = bare && names_receiver && no_state && h_number == 32'd0 && h_offset == 32'd0 && h_limit == 32'd0;
       default: fields = 1'b0;
     endcase
 

@@ -123,8 +123,9 @@ int LinkPort::enable_udp(std::uint32_t cable, std::uint32_t end) {
   enabled_ = 1;
   starved_ = holds_packet_ = was_lost_ = false;
   in_service.store(1, std::memory_order_release);
-  // The counter (generations of the sender) is in shared memory, so that a restarted card goes on counting.
-  if (sends_) generation_ = channel.sender.generation.fetch_add(1) + 1;
+  // The counters (generations of the sender, incarnations of the receiver) are in shared memory, so that a restarted card
+  // goes on counting.
+  generation_ = (sends_ ? channel.sender.generation : channel.receiver.generation).fetch_add(1) + 1;
   udp_ = std::make_unique<UdpChannel>(
       *found, UdpChannel::Settings{sends_, tag_, packet_bytes_, credits_, generation_, epoch_});
   return 0;

@@ -161,7 +161,7 @@ UdpChannel::UdpChannel(std::shared_ptr<UdpEnd> end, const Settings& s)
       sender_->start(s.generation, s.epoch, now);
     } else {
       receiver_ = &cable.add_receiver(tag, s.packet_bytes, s.credits, {});
-      receiver_->start(s.epoch);
+      receiver_->start(s.generation, s.epoch);
     }
   });
 }

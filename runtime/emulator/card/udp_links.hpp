@@ -91,7 +91,7 @@ class UdpChannel {
   struct Settings {
     bool sends = false;
     std::uint32_t tag = 0, packet_bytes = 0, credits = 0;
-    std::uint32_t generation = 0;  // for senders
+    std::uint32_t generation = 0;  // for receivers: the incarnation
     std::uint32_t epoch = 0;
   };
   /// No other channel of `end` in service may have the same tag and direction.

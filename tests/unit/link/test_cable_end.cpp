@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <random>
 
 #include "lossy_line.hpp"
@@ -80,7 +81,7 @@ TEST_P(LossyCable, DeliversEveryPacketOnceAndInOrder) {
   const auto seed = tests::chosen_seed();
   RecordProperty("seed", static_cast<int>(seed));
   LossyLine line(kPacketBytes, c.credits, c.impairment, seed);
-  line.receiver.start(5);
+  line.receiver.start(1, 5);
   line.sender.start(1, 5, line.now);
   EXPECT_TRUE(line.run(60s, Transfer(line, kPacketBytes, c.packets))) << "seed " << seed;
   EXPECT_EQ(line.sender.violation(), Violation::kNone) << "seed " << seed;
@@ -103,6 +104,96 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"WindowBeyondTheBitmap", faults(0.05, 0.05, 0.05, 0), 200, 5000}),
     [](const auto& tested) { return tested.param.name; });
 
+/// Restarts the ends of a line and changes their epochs at random moments, as cards do that are loaded again.
+class Restarts {
+ public:
+  Restarts(LossyLine& line, unsigned seed) : line_(line), random_(seed) { restart_both(); }
+
+  void restart_both() {
+    line_.receiver.start(++incarnation_, epoch_);
+    line_.sender.start(++generation_, epoch_, line_.now);
+  }
+  /// One event, after which at most 40 ms pass.
+  void step() {
+    switch (random_() % 8) {
+      case 0:
+        if (random_() % 2 == 0) line_.receiver.stop();  // otherwise it crashes without a farewell
+        line_.receiver.start(++incarnation_, epoch_);
+        taken_ = 0;  // packets come again if their acknowledgement was lost
+        break;
+      case 1:
+        if (random_() % 2 == 0) line_.sender.stop();
+        line_.sender.start(++generation_, epoch_, line_.now);
+        break;
+      case 2:  // a new epoch, which one end learns before the other
+        ++epoch_;
+        if (random_() % 2 == 0) line_.sender.set_epoch(epoch_, line_.now);
+        line_.run(std::chrono::milliseconds(random_() % 10), work());
+        line_.receiver.set_epoch(epoch_);
+        line_.run(std::chrono::milliseconds(random_() % 10), work());
+        line_.sender.set_epoch(epoch_, line_.now);
+        break;
+      case 3: {  // datagrams that are on their way overtake each other if the latency falls
+        Impairment network;
+        network.loss = network.reorder = network.duplicate = 0.05;
+        network.latency = std::chrono::milliseconds(1 + random_() % 40);
+        line_.impair(network);
+        break;
+      }
+      default:
+        break;
+    }
+    line_.run(std::chrono::milliseconds(random_() % 40), work());
+  }
+  /// Sends packets as far as credit allows, and takes some of those that have arrived. Packets must be in order.
+  std::function<bool()> work() {
+    return [this] {
+      while (line_.sender.credit() > 0) {
+        ++sent_;
+        EXPECT_TRUE(line_.sender.push(sent_, 0, true, content(static_cast<std::uint32_t>(sent_), 50)));
+      }
+      Packet packet;
+      while (random_() % 4 != 0 && line_.receiver.peek(packet)) {
+        EXPECT_GT(packet.sequence, taken_);
+        const auto expected = content(static_cast<std::uint32_t>(packet.sequence), 50);
+        EXPECT_TRUE(
+            std::equal(packet.payload.begin(), packet.payload.end(), expected.begin(), expected.end()));
+        taken_ = packet.sequence;
+        line_.receiver.take();
+      }
+      return false;
+    };
+  }
+  std::uint64_t taken() const { return taken_; }
+
+ private:
+  LossyLine& line_;
+  std::mt19937 random_;
+  std::uint32_t incarnation_ = 0, generation_ = 0, epoch_ = 1;
+  std::uint64_t sent_ = 0, taken_ = 0;
+};
+
+TEST(CableEnd, NoRestartLooksLikeAViolationOrStopsAChannel) {
+  const auto seed = tests::chosen_seed();
+  Impairment good;
+  good.latency = 1ms;
+  for (unsigned round = 0; round < 10; ++round) {
+    LossyLine line(50, 8, good, seed + round);
+    Restarts restarts(line, seed + round);
+    for (int step = 0; step < 200; ++step) {
+      restarts.step();
+      ASSERT_EQ(line.sender.violation(), Violation::kNone) << "seed " << seed << ", round " << round;
+      ASSERT_EQ(line.receiver.violation(), Violation::kNone) << "seed " << seed << ", round " << round;
+    }
+    // On a good network, the channel works again without help.
+    line.impair(good);
+    line.run(3s, restarts.work());
+    const auto before = restarts.taken();
+    line.run(100ms, restarts.work());
+    ASSERT_GT(restarts.taken(), before) << "seed " << seed << ", round " << round;
+  }
+}
+
 TEST(CableEnd, DropsDatagramsOfChannelsThatAreNotInThePlan) {
   CableEnd end(1, 2);
   end.add_receiver(4, 100, 2, {});
@@ -113,6 +204,7 @@ TEST(CableEnd, DropsDatagramsOfChannelsThatAreNotInThePlan) {
     d.channel = id;
     d.packet_bytes = type == Type::kGreeting ? 100 : 0;
     d.credits = type == Type::kGreeting ? 2 : 0;
+    d.incarnation = 1;
     std::array<std::byte, kHeaderBytes> bytes{};
     encode_header(d, bytes);
     end.receive(bytes, from_peer, now);
@@ -133,6 +225,7 @@ TEST(CableEnd, DropsDatagramsOfChannelsThatAreNotInThePlan) {
   std::vector<std::byte> damaged(kHeaderBytes);
   Datagram d;
   d.type = Type::kState;
+  d.incarnation = 1;
   encode_header(d, std::span<std::byte, kHeaderBytes>(damaged.data(), kHeaderBytes));
   damaged[20] ^= std::byte{1};
   end.receive(damaged, true, now);
@@ -149,8 +242,8 @@ TEST(CableEnd, ChannelsWithTheSameTagInBothDirectionsAreIndependent) {
   Time now{1000h};
   forth.start(1, 0, now);
   back.start(7, 0, now);
-  forth_end.start(0);
-  back_end.start(0);
+  forth_end.start(1, 0);
+  back_end.start(1, 0);
   const auto exchange = [&] {
     for (int i = 0; i < 10; ++i) {
       now += 100us;

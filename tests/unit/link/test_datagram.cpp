@@ -51,8 +51,8 @@ std::vector<Vector> read_vectors() {
     unsigned type = 0, tag = 0;
     Datagram& d = v.fields;
     words >> v.name >> refusal >> type >> tag >> d.channel.source >> d.channel.destination >> d.generation >>
-        d.epoch >> d.number >> d.sequence >> d.offset >> d.last >> d.packet_bytes >> d.credits >> d.next >>
-        d.limit >> d.arrived >> hex;
+        d.epoch >> d.number >> d.sequence >> d.incarnation >> d.offset >> d.last >> d.packet_bytes >>
+        d.credits >> d.next >> d.limit >> d.arrived >> hex;
     EXPECT_TRUE(words) << line;
     v.refusal = refusals.at(refusal);
     d.type = static_cast<Type>(type);
@@ -78,6 +78,7 @@ TEST(LinkDatagram, ParserReadsOrRefusesTheTestVectors) {
     EXPECT_EQ(read.epoch, d.epoch) << v.name;
     EXPECT_EQ(read.number, d.number) << v.name;
     EXPECT_EQ(read.sequence, d.sequence) << v.name;
+    EXPECT_EQ(read.incarnation, d.incarnation) << v.name;
     EXPECT_EQ(read.offset, d.offset) << v.name;
     EXPECT_EQ(read.last, d.last) << v.name;
     EXPECT_EQ(read.packet_bytes, d.packet_bytes) << v.name;

@@ -12,6 +12,7 @@ namespace millrace::runtime::link {
 namespace {
 
 constexpr ChannelId kId{1, 2, 4};
+constexpr std::uint32_t kIncarnation = 7;  // of the receiver
 
 /// A receiver to which the test gives datagrams one by one.
 struct Bench {
@@ -20,7 +21,7 @@ struct Bench {
   Time now{1000h};
 
   void greet(std::uint32_t generation = 3, std::uint32_t epoch = 9, std::uint32_t number = 0,
-             std::uint32_t credits = 8) {
+             std::uint32_t credits = 8, std::uint32_t incarnation = kIncarnation) {
     Datagram d;
     d.type = Type::kGreeting;
     d.channel = kId;
@@ -29,6 +30,7 @@ struct Bench {
     d.number = number;
     d.packet_bytes = 100;
     d.credits = credits;
+    d.incarnation = incarnation;
     receiver.receive(d, now);
   }
   void data(std::uint32_t number, std::uint32_t epoch = 9, std::uint32_t generation = 3,
@@ -51,7 +53,7 @@ struct Bench {
     return d;
   }
   void bring_up() {
-    receiver.start(9);
+    receiver.start(kIncarnation, 9);
     greet();
     EXPECT_TRUE(sent());
   }
@@ -77,7 +79,7 @@ using Numbers = std::vector<std::uint64_t>;
 TEST(LinkReceiver, AcceptsNoDataBeforeAGreeting) {
   Bench b;
   b.data(0);
-  b.receiver.start(9);
+  b.receiver.start(kIncarnation, 9);
   b.data(0);
   EXPECT_EQ(b.receiver.counters().drops.generation, 2u);
   EXPECT_TRUE(b.take().empty());
@@ -85,7 +87,7 @@ TEST(LinkReceiver, AcceptsNoDataBeforeAGreeting) {
 
 TEST(LinkReceiver, AnswersAGreetingWithItsState) {
   Bench b;
-  b.receiver.start(9);
+  b.receiver.start(kIncarnation, 9);
   EXPECT_EQ(b.receiver.state(b.now), LinkState::kTraining);
   b.greet();
   const auto state = b.sent();
@@ -96,6 +98,59 @@ TEST(LinkReceiver, AnswersAGreetingWithItsState) {
   EXPECT_EQ(state->next, 0u);
   EXPECT_EQ(state->limit, 8u);
   EXPECT_EQ(b.receiver.state(b.now), LinkState::kUp);
+}
+
+TEST(LinkReceiver, TellsASenderThatDoesNotKnowItsIncarnation) {
+  Bench b;
+  b.receiver.start(kIncarnation, 9);
+  for (const std::uint32_t known : {0u, 6u}) {
+    b.greet(3, 9, 40, 8, known);
+    EXPECT_EQ(b.receiver.next_time(), Time::min());
+    const auto answer = b.sent();
+    ASSERT_TRUE(answer);
+    EXPECT_EQ(answer->type, Type::kReceiverOpened);
+    EXPECT_EQ(answer->generation, 3u);
+    EXPECT_EQ(answer->incarnation, kIncarnation);
+    EXPECT_FALSE(b.sent());
+    b.data(40);  // the receiver does not know yet which packets the sender still has
+    EXPECT_TRUE(b.take().empty());
+  }
+  b.greet(3, 9, 48);
+  EXPECT_EQ(b.sent()->next, 48u);
+  // A delayed greeting from before the restart changes nothing.
+  b.data(48);
+  b.greet(3, 9, 40, 8, 6);
+  b.greet(3, 9, 40, 8, 0);
+  EXPECT_EQ(b.receiver.counters().drops.generation, 4u);
+  EXPECT_EQ(b.take(), Numbers{48});
+  EXPECT_EQ(b.receiver.violation(), Violation::kNone);
+}
+
+TEST(LinkReceiver, DropsPacketsThatTheSenderDiscardedBeforeItsGreeting) {
+  Bench b;
+  b.receiver.start(kIncarnation, 9);
+  b.greet(3, 10, 0);  // the sender has a newer epoch already
+  b.data(40, 9);      // sent before, and delayed
+  EXPECT_EQ(b.receiver.violation(), Violation::kNone);
+  EXPECT_EQ(b.receiver.counters().drops.epoch, 1u);
+  b.receiver.set_epoch(10);
+  b.data(0, 10);
+  EXPECT_EQ(b.take(), Numbers{0});
+}
+
+// A host that is started anew may count epochs from the beginning.
+TEST(LinkReceiver, AcceptsPacketsOfALowerEpoch) {
+  Bench b;
+  b.bring_up();
+  b.receiver.set_epoch(1);
+  b.data(0, 1);
+  EXPECT_EQ(b.take(), Numbers{0});
+  b.greet();  // sent before the sender learned of the new epoch
+  b.data(1, 1);
+  EXPECT_TRUE(b.take().empty());
+  b.greet(3, 1);
+  b.data(1, 1);
+  EXPECT_EQ(b.take(), Numbers{1});
 }
 
 TEST(LinkReceiver, DeliversInOrderAndReportsMissingPackets) {
@@ -174,7 +229,7 @@ TEST(LinkReceiver, RefusesPacketsThatAreTooLong) {
 
 TEST(LinkReceiver, RefusesAGreetingWithSettingsThatDifferFromItsOwn) {
   Bench b;
-  b.receiver.start(9);
+  b.receiver.start(kIncarnation, 9);
   b.greet(3, 9, 0, 7);
   EXPECT_EQ(b.receiver.violation(), Violation::kSettings);
   EXPECT_FALSE(b.sent());
@@ -214,7 +269,7 @@ TEST(LinkReceiver, ANewerGenerationTakesOverAndADelayedOlderGreetingIsDropped) {
 
 TEST(LinkReceiver, ARestartedReceiverContinuesAtThePacketNumberOfTheSender) {
   Bench b;
-  b.receiver.start(9);
+  b.receiver.start(kIncarnation, 9);
   b.greet(3, 9, 40);
   EXPECT_EQ(b.sent()->next, 40u);
   b.data(40);
@@ -248,7 +303,7 @@ TEST(LinkReceiver, NoticesThatTheSenderStopsOrFallsSilent) {
 
 TEST(LinkReceiver, PacketNumbersWrapAroundAfter32Bits) {
   Bench b(6);
-  b.receiver.start(9);
+  b.receiver.start(kIncarnation, 9);
   b.greet(3, 9, 0xfffffffc, 6);
   for (std::uint32_t i = 6; i-- > 0;) b.data(0xfffffffc + i);
   EXPECT_EQ(b.take(), (Numbers{0xfffffffc, 0xfffffffd, 0xfffffffe, 0xffffffff, 0, 1}));

@@ -10,6 +10,7 @@ namespace {
 
 constexpr Time kStart{1000h};
 constexpr ChannelId kId{1, 2, 4};
+constexpr std::uint32_t kIncarnation = 7;  // of the receiver
 
 /// A sender with 4 credits, whose datagrams the test reads one by one.
 struct Bench {
@@ -25,21 +26,34 @@ struct Bench {
     return all;
   }
   void state(std::uint32_t next, std::uint32_t limit, std::uint64_t arrived = 0, std::uint32_t epoch = 9,
-             std::uint32_t generation = 3) {
+             std::uint32_t generation = 3, std::uint32_t incarnation = kIncarnation) {
     Datagram d;
     d.type = Type::kState;
     d.channel = kId;
     d.generation = generation;
+    d.incarnation = incarnation;
     d.epoch = epoch;
     d.next = next;
     d.limit = limit;
     d.arrived = arrived;
     sender.receive(d, now);
   }
+  /// Gives the sender the datagram of a receiver that has gone into service, and returns the sender's answer.
+  std::vector<Datagram> opened(std::uint32_t incarnation = kIncarnation) {
+    Datagram d;
+    d.type = Type::kReceiverOpened;
+    d.channel = kId;
+    d.generation = 3;
+    d.epoch = 9;
+    d.incarnation = incarnation;
+    sender.receive(d, now);
+    return sent();
+  }
   bool push() { return sender.push(0, 0, true, std::vector<std::byte>(10)); }
   void bring_up() {
     sender.start(3, 9, now);
     EXPECT_EQ(sent().size(), 1u);
+    EXPECT_EQ(opened().size(), 1u);
     state(0, 4);
   }
 };
@@ -60,8 +74,15 @@ TEST(LinkSender, GreetsUntilTheReceiverAnswers) {
     EXPECT_EQ(sent[0].credits, 4u);
     EXPECT_FALSE(b.push());
     EXPECT_LE(b.sender.next_time(), b.now + 50ms);
+    EXPECT_EQ(sent[0].incarnation, 0u);
     b.now = b.sender.next_time();
   }
+  b.state(0, 4);  // before the sender knows the receiver
+  EXPECT_EQ(b.sender.state(b.now), LinkState::kTraining);
+  const auto again = b.opened();
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again[0].incarnation, kIncarnation);
+  EXPECT_EQ(b.sender.state(b.now), LinkState::kTraining);
   b.state(0, 4);
   EXPECT_EQ(b.sender.state(b.now), LinkState::kUp);
   EXPECT_EQ(b.sender.credit(), 4u);
@@ -80,9 +101,7 @@ TEST(LinkSender, SendsNoPacketWithoutCredit) {
 
 TEST(LinkSender, RepeatsOnlyThePacketThatIsMissing) {
   Bench b;
-  b.sender.start(3, 9, b.now);
-  b.sent();
-  b.state(0, 4);
+  b.bring_up();
   for (int i = 0; i < 4; ++i) b.push();
   EXPECT_EQ(b.sent().size(), 4u);
   b.state(0, 4, 0b111);  // packets 1 to 3 have arrived
@@ -132,21 +151,43 @@ TEST(LinkSender, SendsEverythingAgainToARestartedReceiver) {
   for (int i = 0; i < 4; ++i) b.push();
   EXPECT_EQ(b.sent().size(), 4u);
   b.state(0, 4, 0b10);  // packet 2 has arrived
-  while (b.sender.state(b.now) != LinkState::kLost) {
-    b.now = b.sender.next_time();
-    b.sent();
-  }
-  // A receiver that has restarted has forgotten packet 2.
-  b.state(0, 4);
+  // A receiver that has restarted has forgotten packet 2. The sender greets it at once.
+  const auto greeting = b.opened(8);
+  ASSERT_EQ(greeting.size(), 1u);
+  EXPECT_EQ(greeting[0].type, Type::kGreeting);
+  EXPECT_EQ(greeting[0].incarnation, 8u);
+  EXPECT_EQ(greeting[0].number, 0u);
+  b.state(0, 4, 0, 9, 3, 8);
   const auto again = b.sent();
   ASSERT_EQ(again.size(), 4u);
   EXPECT_EQ(again[2].number, 2u);
+  // States and farewells that the old receiver sent before the restart count no longer.
+  b.state(4, 8);
+  EXPECT_EQ(b.sender.counters().drops.generation, 1u);
+  EXPECT_EQ(b.sender.credit(), 0u);
+  EXPECT_TRUE(b.opened().empty());
+  EXPECT_EQ(b.sender.counters().drops.generation, 2u);
+  EXPECT_EQ(b.sender.state(b.now), LinkState::kUp);
   // A receiver that was only out of reach still has it.
   b.now += 100ms;
   b.sent();
   ASSERT_EQ(b.sender.state(b.now), LinkState::kLost);
-  b.state(0, 4, 0b10);
+  b.state(0, 4, 0b10, 9, 3, 8);
   EXPECT_EQ(b.sent().size(), 3u);
+}
+
+// The receiver's counter may start anew, for example in a card that lost its power.
+TEST(LinkSender, AcceptsAnOlderIncarnationOnlyAfterALongSilence) {
+  Bench b;
+  b.bring_up();
+  b.now += 700ms;
+  b.sent();
+  EXPECT_TRUE(b.opened(1).empty());
+  b.now += 200ms;
+  b.sent();
+  ASSERT_EQ(b.opened(1).size(), 1u);
+  b.state(0, 4, 0, 9, 3, 1);
+  EXPECT_EQ(b.sender.state(b.now), LinkState::kUp);
 }
 
 TEST(LinkSender, AnOutageDoesNotCountAsARoundTrip) {

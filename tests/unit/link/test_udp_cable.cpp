@@ -24,7 +24,7 @@ struct Pair {
   Pair() {
     near->set_peer(far->address());
     far->set_peer(near->address());
-    receiver.start(0);
+    receiver.start(1, 0);
     sender.start(1, 0, Clock::now());
   }
 
