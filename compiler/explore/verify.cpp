@@ -21,9 +21,11 @@ bool near(double a, double b) {
   return std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b));
 }
 
-/// The cables between two cards, with the bandwidth and latency of the slowest cable.
+/// The cables between two cards, with the bandwidth and latency of the slowest cable. If the two cards are joined through
+/// the hosts' memory instead of a cable, `through_hosts` is true.
 struct Between {
   std::uint32_t cables = 0;
+  bool through_hosts = false;
   double bytes_per_second = std::numeric_limits<double>::infinity(), latency_seconds = 0;
   bool operator==(const Between&) const = default;
 };
@@ -34,6 +36,7 @@ std::map<Ends, Between> cables_of(const Problem& problem) {
     for (const auto& ends : {Ends{cable.a, cable.b}, Ends{cable.b, cable.a}}) {
       Between& between = out[ends];
       ++between.cables;
+      between.through_hosts = cable.through_hosts;
       between.bytes_per_second = std::min(between.bytes_per_second, cable.bytes_per_second);
       between.latency_seconds = std::max(between.latency_seconds, cable.latency_seconds);
     }
@@ -202,6 +205,7 @@ class Recomputed {
       auto& loads = bytes_[{hop.from, hop.to}];
       loads.resize(claim.cables_of_hop(hop).cables, 0);
       *std::min_element(loads.begin(), loads.end()) += problem_.tensors[hop.tensor].bytes;
+      if (claim.cables_of_hop(hop).through_hosts) continue;  // needs no link on the cards
       if (!joined.emplace(std::minmax(hop.from, hop.to)).second) continue;
       for (const auto end : {hop.from, hop.to})
         for (std::uint32_t n = 0; n < loads.size(); ++n) used_[{end, 0}] += claim.card(end).link;
@@ -314,6 +318,10 @@ class Recomputed {
   Beats over(const Hop& hop, const Beats& from) const {
     const Between& cable = claim_.cables_of_hop(hop);
     const auto bytes = static_cast<double>(problem_.tensors[hop.tensor].bytes);
+    if (cable.through_hosts) {  // the host sends a tensor on when all of it has arrived
+      const double done = from.last + cable.latency_seconds + bytes / cable.bytes_per_second;
+      return {done, done};
+    }
     const double packet = std::min(bytes, kPacket) / cable.bytes_per_second + cable.latency_seconds;
     return {from.first + packet, std::max(from.last + packet, from.first + cable.latency_seconds +
                                                                   bytes / cable.bytes_per_second)};

@@ -255,7 +255,11 @@ Result<Predicted> choose_routes(const Task& task) {
   Result<Predicted> direct = choose_weights(quiet, lowered);
   const bool emulated = !lowered->candidates.without.empty();
   if (direct.ok() ? emulated : !does_not_fit(direct)) return direct;
-  MILLRACE_ASSIGN(const LoweredPtr through, lower_as_asked(task, true));
+  const Result<LoweredPtr> copied = lower_as_asked(task, true);
+  if (!copied.ok() && copied.error().code() == ErrorCode::kDoesNotFit)  // the host has no time for the copies
+    return direct.ok() ? std::move(direct) : choose_weights(task, lowered);
+  if (!copied.ok()) return copied.error();
+  const LoweredPtr& through = *copied;
   quiet.explains = task.explains && !direct.ok();
   Result<Predicted> passed = choose_weights(quiet, through);
   if (!direct.ok() || (!passed.ok() && !does_not_fit(passed))) return passed;

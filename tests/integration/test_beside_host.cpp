@@ -103,6 +103,23 @@ TEST_F(ResidualAroundHostLayer, TwoCardsUseTheirCableIfLatencyIsTheObjective) {
   expect_right(net, cluster, two);
 }
 
+TEST_F(ResidualAroundHostLayer, TheCableCarriesTheTensorIfTheHostHasNoTimeForACopy) {
+  const fs::path net = write(residual_around_host_net(1));
+  const Words two = {"--partitions", "2", "--objective", "latency"};
+  const json::value direct = planned(net, cards(2, true), two);
+  double between = 0;
+  for (const auto& block : direct.at("host_times").as_array())
+    between += block.at("between_cards").as_bool() ? 1 : 0;
+  ASSERT_GT(between, 0);
+  // At this rate, the host has time for its own blocks, but not for one more.
+  const double rate = 100, seconds = 1 / (rate * (between + 0.5));
+  const Words slow_host = {"--partitions", "2",           "--target-fps",
+                           "100",          "--host-time", std::to_string(seconds * 1e6) + "us"};
+  const json::value plan = planned(net, cards(2, true), slow_host);
+  EXPECT_FALSE(copies(plan));
+  EXPECT_EQ(plan.at("partitions").as_array().size(), 2U);
+}
+
 TEST_F(ResidualAroundHostLayer, PlannerPrefersOneCardToTwoCardsWithACable) {
   const json::value plan = planned(write(residual_around_host_net(1)), cards(2, true));
   EXPECT_EQ(plan.at("partitions").as_array().size(), 1U);

@@ -257,6 +257,25 @@ TEST(Explore, RelaysATensorThroughIntermediateCards) {
   EXPECT_EQ(std::count_if(ring.hops.begin(), ring.hops.end(), [](const Hop& h) { return h.tensor == 4; }), 1);
 }
 
+/// verify() computes the figures of a plan without the search's code, also if tensors pass through the hosts' memory.
+TEST(Explore, CardsThatAreJoinedThroughTheirHostsNeedNoLinksAndSendWholeTensors) {
+  Problem problem = row({64, 64, 64}, 3, 4);
+  problem.partitions = 3;
+  for (auto& card : problem.cards) card.link[kDsp] = 1;
+  for (auto& cable : problem.cables) cable.latency_seconds = 1e-6;
+  problem.targets.objective = Objective::kLatency;
+  const Solution cabled = solved(problem);
+  for (auto& cable : problem.cables) cable.through_hosts = true;
+  const Solution passed = solved(problem);
+  // Without links, all slices compute. But a card begins only when the whole tensor has arrived.
+  EXPECT_LT(passed.interval_seconds, cabled.interval_seconds);
+  for (auto& card : problem.cards) card.link = {};
+  const Solution again = solved(problem);
+  EXPECT_EQ(again.interval_seconds, passed.interval_seconds);
+  for (auto& cable : problem.cables) cable.through_hosts = false;
+  EXPECT_LT(solved(problem).latency_seconds, again.latency_seconds);
+}
+
 TEST(Explore, PutsThreeOutputBranchesOnTheOuterCardsOfAStar) {
   Problem problem = row({64, 64, 64, 64}, 4, 4);
   for (const std::size_t head : {1U, 2U, 3U})
