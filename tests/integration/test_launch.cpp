@@ -167,6 +167,59 @@ TEST_F(LaunchCommand, PrintsKubernetesReplicasBehindAServiceForAClusterOfOneHost
   EXPECT_EQ(container.at("ports").at(0).at("containerPort"), 9000);
 }
 
+TEST_F(LaunchCommand, QuotesPathsWithBlanksQuotesAndDollarSigns) {
+  const fs::path odd = folder_->path() / "it's $(HOME) \"a\" & b";
+  fs::copy(deployment(), odd, fs::copy_options::recursive);
+  const auto printed_for = [&](const std::vector<std::string>& arguments) {
+    std::vector<std::string> command{millrace_binary(), "launch", odd.string()};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    const Outcome outcome = run_program(command);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.out;
+  };
+  // A shell that runs the printed text gives the program the path as it is.
+  const fs::path bin = folder_->path() / "bin";
+  fs::create_directory(bin);
+  for (const char* const name : {"mpirun", "srun"}) {
+    std::ofstream(bin / name) << "#!/bin/sh\nfor word; do echo \"[$word]\"; done\n";
+    fs::permissions(bin / name, fs::perms::owner_all);
+  }
+  for (const char* const form : {"mpirun", "slurm"}) {
+    const fs::path script = folder_->path() / "odd.sh";
+    std::ofstream(script) << printed_for({"--print", form, "--cluster", kHosts});
+    const Outcome ran = run_program({"bash", script.string()}, {"PATH=" + bin.string() + ":/usr/bin:/bin"});
+    EXPECT_EQ(ran.exit_code, 0) << ran.err;
+    EXPECT_NE(ran.out.find("[" + odd.string() + "]\n"), std::string::npos) << ran.out;
+  }
+  // Kubernetes would replace $(HOME); it passes on $$(HOME) as $(HOME).
+  const std::string manifest =
+      printed_for({"--print", "kubernetes", "--cluster", kOneHost, "--container", "millrace"});
+  EXPECT_NE(manifest.find("it's $$(HOME) \\\"a\\\" & b"), std::string::npos) << manifest;
+}
+
+TEST_F(LaunchCommand, NamesOfJobsAreShortLowerCaseAndDifferent) {
+  const auto name_for = [&](const std::string& model) {
+    const std::string to = (folder_->path() / "named").string();
+    fs::remove_all(to);
+    const Outcome made = run_program({millrace_binary(), "compile",
+                                      in_source("tests/vectors/lenet5_mnist/lenet5_qdq_s8_pow2.onnx"),
+                                      "--cluster", kOneHost, "--partitions", "1", "--name", model, "-o", to});
+    EXPECT_EQ(made.exit_code, 0) << made.err;
+    const Outcome outcome = run_program({millrace_binary(), "launch", to, "--print", "slurm"});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    const std::string key = "--job-name=";
+    const auto at = outcome.out.find(key);
+    return outcome.out.substr(at + key.size(), outcome.out.find('\n', at) - at - key.size());
+  };
+  const std::string stem(60, 'A');
+  const std::string one = name_for(stem + ".1"), two = name_for(stem + ".2");
+  EXPECT_NE(one, two);
+  for (const auto& name : {one, two}) {
+    EXPECT_LE(name.size(), 40U) << name;  // Kubernetes allows 63, and appends to names of pods
+    EXPECT_EQ(name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-"), std::string::npos) << name;
+  }
+}
+
 TEST_F(LaunchCommand, RefusesArgumentsWithWhichNoServerCanStart) {
   const auto refused = [](const std::vector<std::string>& arguments, int exit_code, const std::string& part) {
     const Outcome outcome = launch(arguments);

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <tuple>
 
+#include "runtime/base/digest.hpp"
+
 namespace millrace::cli {
 namespace {
 
@@ -60,14 +62,19 @@ std::vector<std::string> mpirun_words(const Launch& launch) {
           std::to_string(launch.drain_seconds)};
 }
 
-/// Returns a name that Kubernetes and Slurm accept: lower-case letters, digits and '-'.
+/// Returns a name that Kubernetes and Slurm accept: lower-case letters, digits and '-'. If the model's name is too long,
+/// the name ends with a part of its digest, so that two such models have different names.
 std::string job_name(const Launch& launch) {
   std::string out = "millrace-";
   for (const char c : launch.model) {
     const char low = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
     out += std::isalnum(static_cast<unsigned char>(low)) != 0 ? low : '-';
   }
-  out.resize(std::min(out.size(), kLongestName));
+  if (out.size() > kLongestName) {
+    constexpr std::size_t kDigits = 8;
+    out.resize(kLongestName - kDigits - 1);
+    out += "-" + sha256_hex(launch.model).substr(0, kDigits);
+  }
   while (out.ends_with('-')) out.pop_back();
   return out;
 }
@@ -77,9 +84,15 @@ std::string yaml(const std::string& text) {
   return json::serialize(json::value(text));
 }
 
-std::string yaml(const std::vector<std::string>& words) {
+/// Returns a container's command as a YAML list. Kubernetes replaces "$(NAME)" in commands by variables; "$$(" stands for
+/// a plain "$(".
+std::string yaml_command(const std::vector<std::string>& words) {
   std::string out;
-  for (const auto& word : words) out += (out.empty() ? "[" : ", ") + yaml(word);
+  for (std::string word : words) {
+    for (std::size_t at = 0; (at = word.find("$(", at)) != std::string::npos; at += 3)
+      word.insert(at, 1, '$');
+    out += (out.empty() ? "[" : ", ") + yaml(word);
+  }
   return out + "]";
 }
 
@@ -119,7 +132,7 @@ std::string deployment(const Launch& launch) {
       "\n  template:\n    metadata:\n      labels:\n        app: " + name +
       "\n    spec:\n      terminationGracePeriodSeconds: " + std::to_string(launch.drain_seconds + 10) +
       "\n      containers:\n        - name: millrace\n          image: " + yaml(launch.container) +
-      "\n          command: " + yaml(words) + "\n          ports:\n            - name: http\n" +
+      "\n          command: " + yaml_command(words) + "\n          ports:\n            - name: http\n" +
       "              containerPort: " + port + "\n";
   for (const auto& [probe, path, period] : {std::tuple{"readinessProbe", "/v2/health/ready", "2"},
                                             std::tuple{"livenessProbe", "/v2/health/live", "10"}})
@@ -144,10 +157,10 @@ std::string mpi_job(const Launch& launch) {
          "\nspec:\n  slotsPerWorker: 1\n  runPolicy:\n    cleanPodPolicy: Running\n  mpiReplicaSpecs:\n"
          "    Launcher:\n      replicas: 1\n      template:\n        spec:\n          containers:\n"
          "            - name: launcher\n" +
-         image + "              command: " + yaml(words) +
+         image + "              command: " + yaml_command(words) +
          "\n    Worker:\n      replicas: " + std::to_string(launch.hosts.size()) +
          "\n      template:\n        spec:\n          containers:\n            - name: worker\n" + image +
-         "              command: " + yaml(std::vector<std::string>{"/usr/sbin/sshd", "-De"}) +
+         "              command: " + yaml_command({"/usr/sbin/sshd", "-De"}) +
          "\n              ports:\n                - containerPort: " + std::to_string(launch.port()) + "\n" +
          limits(launch, "              ");
 }
