@@ -19,6 +19,16 @@ Error differ(std::size_t rank, const std::string& what, const std::string& first
                                              what + ": " + first + " and " + other + "; " + remedy);
 }
 
+/// Returns the beginning of an error about a host with two ranks: if the job has more ranks than the cluster has hosts,
+/// that is why.
+std::string too_many(const std::vector<Identity>& ranks, const plan::Cluster& cluster) {
+  if (ranks.size() <= cluster.hosts.size()) return "";
+  std::vector<std::string> names;
+  for (const auto& host : cluster.hosts) names.push_back(host.name);
+  return std::to_string(ranks.size()) + " ranks were started, but cluster '" + cluster.name + "' lists " +
+         std::to_string(names.size()) + " hosts (" + joined(names) + "): ";
+}
+
 Status check_hosts(const std::vector<Identity>& ranks, const plan::Cluster& cluster) {
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     const std::string& host = ranks[rank].host;
@@ -30,8 +40,8 @@ Status check_hosts(const std::vector<Identity>& ranks, const plan::Cluster& clus
     for (std::size_t earlier = 0; earlier < rank; ++earlier)
       if (ranks[earlier].host == host)
         return Error(ErrorCode::kInvalidInput,
-                     "rank " + std::to_string(earlier) + " and rank " + std::to_string(rank) +
-                         " both run on host '" + host +
+                     too_many(ranks, cluster) + "rank " + std::to_string(earlier) + " and rank " +
+                         std::to_string(rank) + " both run on host '" + host +
                          "'; start one rank on each host, or give each rank its own --host-name");
   }
   std::vector<std::string> missing;

@@ -20,6 +20,7 @@ struct Identity {
   std::string version;                   // of this program
   std::string cluster;                   // digest of the cluster file's content
   std::vector<std::string> deployments;  // "<model>:<digest>" of each deployment
+  std::string machine = {};              // identifies the running kernel; not part of the check
   bool operator==(const Identity&) const = default;
 };
 

@@ -227,7 +227,8 @@ class RemoteCard::RemoteEgress final : public Unit {
     }
     const auto end = Clock::now() + kForRegister;
     while (orders_.busy(slot)) {  // the slot's last order led to a result, so it was sent
-      if (Clock::now() > end) return Error(ErrorCode::kUnavailable, "MPI does not send an order");
+      if (card_.is_lost() || Clock::now() > end)
+        return Error(ErrorCode::kUnavailable, card_.session_.describe(card_.rank_) + " takes no order");
     }
     MILLRACE_TRY(orders_.send({epoch, slot, sequence, 0, 0}));
     card_.session_.nudge(card_.rank_);

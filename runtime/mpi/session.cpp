@@ -9,6 +9,7 @@
 
 #include "runtime/base/log.hpp"
 #include "runtime/mpi/communicator.hpp"
+#include "runtime/mpi/join.hpp"
 
 namespace millrace::runtime::mpi {
 namespace {
@@ -20,7 +21,7 @@ using std::chrono::milliseconds;
 // otherwise hardly at all, because the cards' processes need the cores.
 constexpr microseconds kLongSpin{100};
 constexpr microseconds kShortSpin{5};
-constexpr int kCoresForSpinning = 4;  // of each rank on the machine
+constexpr std::ptrdiff_t kCoresForSpinning = 4;  // of each rank on the machine
 // How long the progress thread pauses between two polls when it no longer polls without a pause. After kBusy without a
 // message, the session is idle.
 constexpr milliseconds kBusy{500};
@@ -34,88 +35,12 @@ constexpr std::uint32_t kStreamTurns = 8;  // polls of the streams for each look
 // MPI guarantees that tags up to 32,767 exist.
 constexpr int kFirstTag = 16, kLastTag = 32'000;
 
-MPI_Comm job = MPI_COMM_NULL;
-
 struct Envelope {
   std::uint32_t kind = 0, reserved = 0;
   std::uint64_t id = 0;
 };
 
-std::string reason_of(int code) {
-  char text[MPI_MAX_ERROR_STRING];
-  int length = 0;
-  if (MPI_Error_string(code, text, &length) != MPI_SUCCESS) return "error " + std::to_string(code);
-  return std::string(text, static_cast<std::size_t>(length));
-}
-
-Bytes bytes_of(const Identity& identity) {
-  Writer out;
-  out.put_text(identity.host).put_text(identity.version).put_text(identity.cluster);
-  out.put(static_cast<std::uint32_t>(identity.deployments.size()));
-  for (const auto& deployment : identity.deployments) out.put_text(deployment);
-  return out.take();
-}
-
-Identity identity_of(std::span<const std::byte> bytes) {
-  Reader in(bytes);
-  Identity out{in.get_text(), in.get_text(), in.get_text(), {}};
-  for (auto left = in.get<std::uint32_t>(); left > 0 && !in.failed(); --left)
-    out.deployments.push_back(in.get_text());
-  return out;
-}
-
-/// Returns how many ranks of the job run on this machine.
-int ranks_here() {
-  MPI_Comm here = MPI_COMM_NULL;
-  int ranks = 1;
-  if (MPI_Comm_split_type(job, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here) != MPI_SUCCESS) return ranks;
-  MPI_Comm_size(here, &ranks);
-  MPI_Comm_free(&here);
-  return ranks;
-}
-
-/// Waits until a collective operation is complete.
-Status complete(MPI_Request& request, Clock::time_point end) {
-  for (int done = 0;;) {
-    if (const int code = MPI_Test(&request, &done, MPI_STATUS_IGNORE); code != MPI_SUCCESS)
-      return Error(ErrorCode::kUnavailable, "MPI: " + reason_of(code));
-    if (done != 0) return {};
-    if (Clock::now() > end)
-      return Error(ErrorCode::kUnavailable, "the ranks of the job did not all answer in time");
-    std::this_thread::sleep_for(milliseconds(1));
-  }
-}
-
-/// Sends this rank's identity to all ranks, and returns everybody's.
-Result<std::vector<Identity>> exchange(const Identity& own, int ranks, Clock::time_point end) {
-  const Bytes mine = bytes_of(own);
-  const auto count = static_cast<std::size_t>(ranks);
-  int length = static_cast<int>(mine.size());
-  std::vector<int> lengths(count), offsets(count);
-  MPI_Request request = MPI_REQUEST_NULL;
-  MPI_Iallgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, job, &request);
-  MILLRACE_TRY(complete(request, end));
-  int total = 0;
-  for (std::size_t rank = 0; rank < count; ++rank) {
-    offsets[rank] = total;
-    total += lengths[rank];
-  }
-  Bytes all(static_cast<std::size_t>(total));
-  MPI_Iallgatherv(mine.data(), length, MPI_BYTE, all.data(), lengths.data(), offsets.data(), MPI_BYTE, job,
-                  &request);
-  MILLRACE_TRY(complete(request, end));
-  std::vector<Identity> out;
-  for (std::size_t rank = 0; rank < count; ++rank)
-    out.push_back(identity_of(std::span(all).subspan(static_cast<std::size_t>(offsets[rank]),
-                                                     static_cast<std::size_t>(lengths[rank]))));
-  return out;
-}
-
 }  // namespace
-
-MPI_Comm communicator() {
-  return job;
-}
 
 /// Messages that MPI has not sent completely yet. Their bytes must not be moved or freed until then.
 struct Session::Mail {
@@ -128,27 +53,17 @@ struct Session::Mail {
 
 Result<std::unique_ptr<Session>> Session::join(const Identity& own, const plan::Cluster& cluster,
                                                const SessionOptions& options) {
-  const auto end = Clock::now() + options.join_within;
-  int provided = 0;
-  if (const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided); code != MPI_SUCCESS)
-    return Error(ErrorCode::kEnvironment, "MPI does not start: " + reason_of(code));
-  if (provided < MPI_THREAD_MULTIPLE)
-    return Error(ErrorCode::kEnvironment,
-                 "this MPI library has no support for several threads "
-                 "(MPI_THREAD_MULTIPLE); use Open MPI 4 or newer");
-  MPI_Comm_dup(MPI_COMM_WORLD, &job);
-  MPI_Comm_set_errhandler(job, MPI_ERRORS_RETURN);
-  int rank = 0, size = 0;
-  MPI_Comm_rank(job, &rank);
-  MPI_Comm_size(job, &size);
-  MILLRACE_ASSIGN(auto ranks, exchange(own, size, end));
+  int rank = 0;
+  MILLRACE_ASSIGN(auto ranks, join_job(own, options.start_within, options.join_within, rank));
   if (const Status good = check_ranks(ranks, cluster); !good.ok()) {
     MPI_Finalize();  // every rank finds the same error and comes here
     return good.error();
   }
+  const std::string machine = ranks[static_cast<std::size_t>(rank)].machine;
+  const auto here = std::count_if(ranks.begin(), ranks.end(),
+                                  [&](const Identity& other) { return other.machine == machine; });
   std::unique_ptr<Session> session(new Session(std::move(ranks), rank, options));
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  const bool idle_cores = cores >= kCoresForSpinning * ranks_here();
+  const bool idle_cores = std::thread::hardware_concurrency() >= kCoresForSpinning * here;
   session->spin_ = options.spin.value_or(idle_cores ? kLongSpin : kShortSpin);
   return session;
 }
@@ -173,6 +88,10 @@ void Session::stop() {
   }
   stopping_.store(true);
   woken_.notify_all();
+  {
+    const std::lock_guard lock(calls_mutex_);
+    answered_.notify_all();
+  }
   if (progress_.joinable()) progress_.join();
 }
 
@@ -208,7 +127,7 @@ void Session::post(int rank, Kind kind, std::uint64_t id, std::span<const std::b
   const std::lock_guard lock(mail_mutex_);
   auto& message = mail_->messages.emplace_back(Mail::Message{std::move(bytes), MPI_REQUEST_NULL});
   const int code = MPI_Isend(message.bytes.data(), static_cast<int>(message.bytes.size()), MPI_BYTE, rank,
-                             kMessageTag, job, &message.request);
+                             kMessageTag, communicator(), &message.request);
   if (code != MPI_SUCCESS)
     mail_->messages.pop_back();  // the missing heartbeats will show that the rank is lost
 }
@@ -312,7 +231,8 @@ bool Session::receive() {
   int there = 0;
   MPI_Message message = MPI_MESSAGE_NULL;
   MPI_Status status;
-  if (MPI_Improbe(MPI_ANY_SOURCE, kMessageTag, job, &there, &message, &status) != MPI_SUCCESS || there == 0)
+  if (MPI_Improbe(MPI_ANY_SOURCE, kMessageTag, communicator(), &there, &message, &status) != MPI_SUCCESS ||
+      there == 0)
     return false;
   int length = 0;
   MPI_Get_count(&status, MPI_BYTE, &length);

@@ -29,9 +29,11 @@ namespace millrace::runtime::mpi {
 using Clock = std::chrono::steady_clock;
 
 struct SessionOptions {
-  std::chrono::milliseconds join_within{60'000};  // for all ranks to exchange their identities
-  std::chrono::milliseconds heartbeat{100};       // time between two heartbeats
-  std::chrono::milliseconds lost_after{4'000};    // a rank that is silent for so long is lost
+  // For all ranks to start MPI. Ranks may start at different times, because each first reads its deployments.
+  std::chrono::milliseconds start_within{60'000};
+  std::chrono::milliseconds join_within{5'000};  // for all ranks to exchange their identities afterwards
+  std::chrono::milliseconds heartbeat{100};      // time between two heartbeats
+  std::chrono::milliseconds lost_after{4'000};   // a rank that is silent for so long is lost
   // How long the progress thread polls without a pause after a message. If empty, the time is the one in README.md,
   // "Idle ranks".
   std::optional<std::chrono::microseconds> spin = {};
@@ -48,8 +50,9 @@ class Pollable {
 class Session {
  public:
   /// Starts MPI and exchanges identities with the other ranks. Returns check_ranks()'s error, kEnvironment if MPI does
-  /// not start or has no support for threads, and kUnavailable if the ranks do not answer in time. If there is no
-  /// error, start() must be called next.
+  /// not start or has no support for threads, and kUnavailable, with the ranks, if ranks do not answer in time. If there
+  /// is no error, start() must be called next. MPI cannot give up a start. So if a rank does not start MPI in time, this
+  /// function logs an error and ends the process with exit code 3.
   static Result<std::unique_ptr<Session>> join(const Identity& own, const plan::Cluster& cluster,
                                                const SessionOptions& options = {});
   /// Calls stop(). Ends MPI if the job ended (end_job(), wait_for_end()) and no rank was lost. Otherwise the process

@@ -56,7 +56,7 @@ std::optional<card::Address> local_address(const plan::Cluster& local, const std
 
 Result<mpi::Identity> identity(const Settings& settings, const Deployments& deployments,
                                const plan::Cluster& cluster) {
-  mpi::Identity own{own_host(settings, cluster), MILLRACE_VERSION, "", {}};
+  mpi::Identity own{own_host(settings, cluster), MILLRACE_VERSION, "", {}, ""};
   MILLRACE_ASSIGN(const std::string text, read_text_file(settings.cluster));
   own.cluster = sha256_hex(text);
   for (const auto& deployment : deployments)

@@ -23,7 +23,7 @@ plan::Cluster cluster_of(const std::vector<std::string>& hosts) {
 }
 
 Identity rank_on(const std::string& host) {
-  return {host, "1.0", "file", {"net:digest"}};
+  return {host, "1.0", "file", {"net:digest"}, ""};
 }
 
 std::string refusal(const std::vector<Identity>& ranks, const plan::Cluster& cluster) {
@@ -49,8 +49,16 @@ TEST(Ranks, ErrorNamesTheHostWithoutARank) {
 
 TEST(Ranks, ErrorNamesTwoRanksOnOneHost) {
   const auto text = refusal({rank_on("a"), rank_on("b"), rank_on("a")}, cluster_of({"a", "b"}));
-  expect_part(text, "rank 0 and rank 2 both run on host 'a'");
+  expect_part(
+      text,
+      "3 ranks were started, but cluster 'c' lists 2 hosts (a, b): rank 0 and rank 2 both run on host 'a'");
   expect_part(text, "--host-name");
+}
+
+TEST(Ranks, ErrorNamesTwoRanksOnOneHostThoughTheNumberOfRanksFits) {
+  const auto text = refusal({rank_on("a"), rank_on("a")}, cluster_of({"a", "b"}));
+  expect_part(text, "rank 0 and rank 1 both run on host 'a'");
+  EXPECT_EQ(text.find("were started"), std::string::npos) << text;
 }
 
 TEST(Ranks, ErrorNamesAHostThatTheClusterDoesNotList) {
