@@ -337,7 +337,7 @@ void Session::probe(milliseconds bound) {
   };
   while (any() && Clock::now() < begin + bound) std::this_thread::sleep_for(milliseconds(5));
   for (int rank = 0; rank < size(); ++rank)
-    if (silent(rank)) lose(rank, "silent for " + std::to_string(bound.count()) + " ms while the job stops");
+    if (silent(rank)) lose(rank, "silent for " + std::to_string(bound.count()) + " ms after a signal of the launcher");
 }
 
 Status Session::end_job() {

@@ -104,7 +104,7 @@ class Session {
   /// Returns the first lost rank, or -1.
   int lost_rank() const;
   /// Waits until every rank has sent something since this call, at most for `bound`. Ranks that have sent nothing count
-  /// as lost. Called when a launcher stops this process, because the launcher may do that after another rank was
+  /// as lost. `bound` must be longer than two heartbeats. Called at signals that a launcher sends after another rank was
   /// killed.
   void probe(std::chrono::milliseconds bound);
 

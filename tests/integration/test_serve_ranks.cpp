@@ -8,6 +8,7 @@
 #include <atomic>
 #include <boost/json.hpp>
 #include <chrono>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -236,7 +237,7 @@ TEST_F(ServeRanks, AKilledRankFailsRequestsAndEndsTheJob) {
   ASSERT_TRUE(job.wait_until_ready()) << job.mpirun().err();
   std::vector<pid_t> processes = job.cards();
   for (int number = 0; number < RanksJob::kRanks; ++number) processes.push_back(job.rank(number));
-  std::atomic<int> served{0}, wrong{0};
+  std::atomic<int> served{0}, wrong{0}, refused{0};
   std::vector<std::jthread> clients;
   for (std::size_t client = 0; client < 3; ++client)
     clients.emplace_back([&](const std::stop_token& stop) {
@@ -246,6 +247,7 @@ TEST_F(ServeRanks, AKilledRankFailsRequestsAndEndsTheJob) {
         for (int status = 200; status != 0 && !stop.stop_requested();) {
           status = RanksJob::ask(connection, digits_, static_cast<std::size_t>(served.load()));
           if (status == 200) ++served;
+          if (status == 503) ++refused;
           if (status != 200 && status != 503 && status != 0) ++wrong;
         }
       }
@@ -253,6 +255,12 @@ TEST_F(ServeRanks, AKilledRankFailsRequestsAndEndsTheJob) {
   ASSERT_TRUE(wait_until([&] { return served > 50; }));
   const auto killed = std::chrono::steady_clock::now();
   ASSERT_EQ(::kill(job.rank(1), SIGKILL), 0);
+  // mpirun sends SIGTERM a second after the loss. The server must notice the loss before, by the signal SIGCONT.
+  EXPECT_TRUE(wait_until([&] { return refused > 0; }, 10s));
+  const auto noticed = std::chrono::steady_clock::now() - killed;
+  EXPECT_LT(noticed, 1s);
+  std::printf("first 503 after %ld ms\n",
+              static_cast<long>(std::chrono::duration_cast<std::chrono::milliseconds>(noticed).count()));
   EXPECT_TRUE(wait_until([&] { return !job.mpirun().running(); }, 30s));
   const auto took = std::chrono::steady_clock::now() - killed;
   EXPECT_LT(took, 5s);

@@ -162,6 +162,7 @@ void serve_until_stopped(Signals& signals, const Asked& asked, LiveSettings& liv
   while (!asked.stop) {
     const auto signal = signals.wait(patience);
     if (signal == Signal::kStop) break;
+    if (signal == Signal::kContinue) ranks.check_others();
     if (watchdog && server.beat()) service::notify("WATCHDOG=1");
     if (signal != Signal::kReload) continue;
     reload(live, addresses);

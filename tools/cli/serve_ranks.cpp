@@ -25,9 +25,10 @@ using std::chrono::milliseconds;
 
 namespace {
 
-// A launcher that stops a job sends a stop signal to the ranks, and kills them some time later. By default, Open MPI
-// kills them after one second.
-constexpr milliseconds kProbe{400};
+// A launcher that ends a job sends SIGCONT to the ranks at once, later a stop signal, and kills them in the end. Open MPI
+// waits for a second between these steps, unless it is told otherwise. In the time of a probe, a working rank sends two
+// heartbeats.
+constexpr milliseconds kProbe{250};
 
 std::string machine_name() {
   char name[256] = {};

@@ -47,8 +47,8 @@ class Ranks {
   /// and at a second stop signal.
   Status drive_cards(Signals& signals);
 
-  /// For rank 0, after a stop signal. Finds out whether the launcher stops the job because a rank was killed. If so,
-  /// frames on the cards of that rank fail at once.
+  /// For rank 0, after a stop signal or SIGCONT. Finds out whether the launcher ends the job because a rank was killed. If
+  /// so, frames on the cards of that rank fail at once.
   void check_others();
 
   /// For rank 0. Tells the other ranks to end. Returns kEnvironment if one was lost.

@@ -21,7 +21,9 @@ Signals::Signals() {
   struct sigaction action {};
   action.sa_handler = [](int signal) {
     const int saved = errno;
-    const char byte = static_cast<char>(signal == SIGHUP ? Signal::kReload : Signal::kStop);
+    const char byte = static_cast<char>(signal == SIGHUP    ? Signal::kReload
+                                        : signal == SIGCONT ? Signal::kContinue
+                                                            : Signal::kStop);
     [[maybe_unused]] const auto written = ::write(signal_pipe_write, &byte, 1);
     errno = saved;
   };

@@ -8,9 +8,13 @@
 
 namespace millrace::cli {
 
-enum class Signal : char { kStop = 's', kReload = 'r' };
+enum class Signal : char {
+  kStop = 's',      // SIGTERM or SIGINT
+  kReload = 'r',    // SIGHUP
+  kContinue = 'c',  // SIGCONT: a launcher may be ending the job, because another rank was killed
+};
 
-/// Receives SIGTERM, SIGINT and SIGHUP during this object's lifetime. Only one such object may exist at a
+/// Receives SIGTERM, SIGINT, SIGHUP and SIGCONT during this object's lifetime. Only one such object may exist at a
 /// time. A signal handler writes to a pipe. Blocking the signals instead would not do, because card processes
 /// inherit the signal mask.
 class Signals {
@@ -27,9 +31,9 @@ class Signals {
   std::optional<Signal> wait(std::chrono::milliseconds bound);
 
  private:
-  static constexpr std::array<int, 3> kSignals = {SIGTERM, SIGINT, SIGHUP};
+  static constexpr std::array<int, 4> kSignals = {SIGTERM, SIGINT, SIGHUP, SIGCONT};
   int read_ = -1;
-  std::array<struct sigaction, 3> old_{};
+  std::array<struct sigaction, kSignals.size()> old_{};
 };
 
 }  // namespace millrace::cli
