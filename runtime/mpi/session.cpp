@@ -114,6 +114,15 @@ int Session::lost_rank() const {
   return -1;
 }
 
+std::chrono::nanoseconds Session::longest_silence() const {
+  std::chrono::nanoseconds longest{0};
+  for (int rank = 0; rank < size(); ++rank)
+    if (exchanges_heartbeats_with(rank))
+      longest = std::max<std::chrono::nanoseconds>(
+          longest, Clock::now() - peers_[static_cast<std::size_t>(rank)]->heard.load());
+  return longest;
+}
+
 int Session::new_tag() {
   return kFirstTag + next_tag_.fetch_add(1) % (kLastTag - kFirstTag);
 }
@@ -337,7 +346,8 @@ void Session::probe(milliseconds bound) {
   };
   while (any() && Clock::now() < begin + bound) std::this_thread::sleep_for(milliseconds(5));
   for (int rank = 0; rank < size(); ++rank)
-    if (silent(rank)) lose(rank, "silent for " + std::to_string(bound.count()) + " ms after a signal of the launcher");
+    if (silent(rank))
+      lose(rank, "silent for " + std::to_string(bound.count()) + " ms after a signal of the launcher");
 }
 
 Status Session::end_job() {

@@ -103,6 +103,8 @@ class Session {
   bool is_lost(int rank) const { return peers_[static_cast<std::size_t>(rank)]->lost.load(); }
   /// Returns the first lost rank, or -1.
   int lost_rank() const;
+  /// Returns the longest time for which a rank with which this rank exchanges heartbeats has been silent.
+  std::chrono::nanoseconds longest_silence() const;
   /// Waits until every rank has sent something since this call, at most for `bound`. Ranks that have sent nothing count
   /// as lost. `bound` must be longer than two heartbeats. Called at signals that a launcher sends after another rank was
   /// killed.

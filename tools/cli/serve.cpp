@@ -277,9 +277,9 @@ std::unique_ptr<server::metrics::Metrics> make_metrics(const Settings& settings)
 void set_sampler(server::metrics::Metrics& metrics, const server::models::Registry& registry,
                  const server::models::Repository& repository, const server::http::Api& api,
                  const std::shared_ptr<server::http::TlsIdentity>& tls, const server::udp::Listener* listener,
-                 const std::shared_ptr<const ReloadState>& reloads) {
-  metrics.set_sampler([&registry, &repository, &api, tls, listener,
-                       reloads](server::metrics::Samples& samples) {
+                 const std::shared_ptr<const ReloadState>& reloads, const Ranks& ranks) {
+  metrics.set_sampler([&registry, &repository, &api, tls, listener, reloads,
+                       &ranks](server::metrics::Samples& samples) {
     const auto seconds = [](std::chrono::system_clock::time_point time) {
       return std::chrono::duration<double>(time.time_since_epoch()).count();
     };
@@ -298,6 +298,7 @@ void set_sampler(server::metrics::Metrics& metrics, const server::models::Regist
       samples.gauge("millrace_tls_certificate_expiry_timestamp_seconds",
                     "Time at which the certificate expires.", {}, seconds(tls->expires()));
     if (listener != nullptr) server::udp::sample(listener->counters(), samples);
+    ranks.sample(samples);
   });
 }
 
@@ -434,7 +435,7 @@ Status run(const ServeCommand& command, std::ostream& out) {
   };
   MILLRACE_ASSIGN(const Asked asked, wait_for_cards(signals, settings.drain, out, bring_up,
                                                     [&] { server.reset(); }));  // removes Unix socket files
-  set_sampler(*metrics, registry, repository, api, options.tls, udp.get(), live.reload_state());
+  set_sampler(*metrics, registry, repository, api, options.tls, udp.get(), live.reload_state(), *ranks);
   apply_reloads(live, api, guard, options.tls, udp.get());
   MILLRACE_TRY(server->start());
   if (udp) udp->serve();

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <optional>
@@ -164,6 +165,18 @@ Status Ranks::drive_cards(Signals& signals) {
 
 void Ranks::check_others() {
   if (session_ != nullptr) session_->probe(kProbe);
+}
+
+void Ranks::sample(server::metrics::Samples& samples) const {
+  int lost = 0;
+  for (int rank = 0; session_ != nullptr && rank < session_->size(); ++rank)
+    lost += session_->is_lost(rank) ? 1 : 0;
+  samples.gauge("millrace_ranks", "Processes of the job; 1 if no launcher started the server.", {},
+                session_ == nullptr ? 1 : session_->size());
+  samples.gauge("millrace_ranks_lost", "Ranks that are lost.", {}, lost);
+  const auto silence = session_ == nullptr ? std::chrono::nanoseconds(0) : session_->longest_silence();
+  samples.gauge("millrace_rank_silence_seconds", "Longest time since another rank sent a heartbeat.", {},
+                std::chrono::duration<double>(silence).count());
 }
 
 Status Ranks::end() {

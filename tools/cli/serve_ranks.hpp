@@ -9,6 +9,7 @@
 #include "runtime/base/result.hpp"
 #include "runtime/pipeline/pipeline.hpp"
 #include "runtime/plan/cluster.hpp"
+#include "server/metrics/metrics.hpp"
 #include "tools/cli/serve_inputs.hpp"
 #include "tools/cli/serve_signals.hpp"
 
@@ -50,6 +51,9 @@ class Ranks {
   /// For rank 0, after a stop signal or SIGCONT. Finds out whether the launcher ends the job because a rank was killed. If
   /// so, frames on the cards of that rank fail at once.
   void check_others();
+
+  /// For rank 0. Reports metrics of the job, also without other ranks.
+  void sample(server::metrics::Samples& samples) const;
 
   /// For rank 0. Tells the other ranks to end. Returns kEnvironment if one was lost.
   Status end();
