@@ -151,6 +151,8 @@ std::string Engine::read_fault(std::uint32_t position) {
       (report.code == abi::FaultCode::kLinkDown || report.code == abi::FaultCode::kProtocol)) {
     fleet_.count_link_error(position, report.link_index);
   }
+  const bool link_down = report.magic == abi::FaultReport{}.magic && report.code == abi::FaultCode::kLinkDown;
+  card_threads_[position].only_link.store(link_down);
   return fault_text(report);
 }
 

@@ -137,6 +137,8 @@ class Engine final : public Pipeline {
 
   struct CardThread {
     std::atomic<bool> lost{true};  // also true until the card is up for the first time
+    // Whether the card is lost only because it reported a lost link. Such a card works, so it is set up again at once.
+    std::atomic<bool> only_link{false};
     // mutex_ protects the members below.
     std::string loss;         // why the card was lost the last time
     bool parked = false;      // whether the thread does not use the card

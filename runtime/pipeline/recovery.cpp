@@ -268,11 +268,12 @@ void Engine::wait_for_runs(std::uint32_t position) {
   wait_until_quiet();
 }
 
-// Waits before the next attempt to load lost cards. Returns false if the pipeline stops meanwhile.
+// Waits before the next attempt to load lost cards. Does not wait for cards that reported a lost link, because the wait
+// protects only cards that do not load. Returns false if the pipeline stops meanwhile.
 bool Engine::back_off() {
   std::unique_lock lock(mutex_);
   const bool any_lost = std::any_of(card_threads_.begin(), card_threads_.end(),
-                                    [](const CardThread& k) { return k.lost.load(); });
+                                    [](const CardThread& k) { return k.lost.load() && !k.only_link.load(); });
   next_try_.store(Clock::now() + (any_lost ? backoff_ : std::chrono::milliseconds(0)));
   if (any_lost) recovery_wake_.wait_for(lock, backoff_, [&] { return ending(); });
   return !ending();
@@ -287,6 +288,7 @@ bool Engine::bring_back() {
     Status loaded = fleet_.load(position);
     if (loaded.ok()) loaded = fleet_.set_up(position);
     if (loaded.ok()) loaded = fleet_.write_epoch(position, epoch_.load());
+    card_thread.only_link.store(false);
     if (!loaded.ok()) {
       if (is_new(loaded.error().message())) {
         log::warning("pipeline", with_model(loaded.error().message() + "; next attempt in " +

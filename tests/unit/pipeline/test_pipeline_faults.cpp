@@ -113,6 +113,24 @@ TEST_F(PipelineFaults, ACardThatIsLostWhileItsLinksComeUpIsNamed) {
   }
 }
 
+// The pause between attempts to load a card must not delay the recovery from a lost link: the card works.
+TEST_F(PipelineFaults, ALostLinkIsNotFollowedByThePauseOfALostCard) {
+  PipelineOptions slow = quick();
+  slow.restart_backoff_initial = slow.restart_backoff_maximum = 40s;
+  open(chain_of_three(), slow);
+  ASSERT_TRUE(works());
+  const auto begin = std::chrono::steady_clock::now();
+  for (int cut = 0; cut < 3; ++cut) {
+    const std::uint32_t epoch = pipeline_->status().epoch;
+    runtime::plan::abi::FaultReport report;
+    report.code = runtime::plan::abi::FaultCode::kLinkDown;
+    world_->report_fault(0, report);
+    ASSERT_TRUE(eventually([&] { return pipeline_->status().epoch > epoch; }));
+    ASSERT_TRUE(comes_back());
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 30s);
+}
+
 TEST_F(PipelineFaults, ADeadCardFailsFramesInFlightAndIsReloaded) {
   for (std::uint32_t victim = 0; victim < 3; ++victim) {
     open(chain_of_three());
