@@ -1,4 +1,4 @@
-// The table entries of Add, Sub, Mul, Div, Cast and BatchNormalization.
+// The table entries of Add, Sum, Sub, Mul, Div, Cast and BatchNormalization.
 #include <cmath>
 #include <functional>
 #include <utility>
@@ -31,7 +31,7 @@ std::optional<Constant> fold_binary(const OnnxOperator& op, const Inputs& in, co
   Constant c;
   if (output.type.is_float()) {
     const std::vector<float>&x = in[0]->constant->floats, &y = in[1]->constant->floats;
-    if (op.type == "Add") combine(x, y, c.floats, std::plus<float>());
+    if (op.type == "Add" || op.type == "Sum") combine(x, y, c.floats, std::plus<float>());
     if (op.type == "Sub") combine(x, y, c.floats, std::minus<float>());
     if (op.type == "Mul") combine(x, y, c.floats, std::multiplies<float>());
     if (op.type == "Div") combine(x, y, c.floats, std::divides<float>());
@@ -127,7 +127,7 @@ Outcome lower_with_constant(Site& site) {
   std::string why;
   const auto known = known_operand(site, why);
   if (!known) return why.empty() ? Outcome::later() : why;
-  const std::string& type = site.op.type;
+  const std::string type = site.op.type == "Sum" ? "Add" : site.op.type;
   const bool constant_first = known->data == 1;
   const std::vector<float>& floats = known->constant.floats;
   const std::vector<std::int64_t>& integers = known->constant.integers;
@@ -177,7 +177,8 @@ Outcome combine(Site& site, Combine::Kind kind) {
   ValueId result = site.node.outputs[0];
   const bool dequantised = only_step(site.producer(0), Step::Kind::kDequantise) != nullptr &&
                            only_step(site.producer(1), Step::Kind::kDequantise) != nullptr;
-  const bool has_kernel = kind == Combine::Kind::kAdd || kind == Combine::Kind::kMultiply;
+  const std::string& type = site.op.type;
+  const bool has_kernel = type == "Add" || type == "Mul";  // ONNX Runtime computes a Sum in float32
   if (const auto quantiser = dequantised && has_kernel ? fused_quantiser(site, operands) : std::nullopt) {
     c.arithmetic =
         quantiser->made_unsigned ? Combine::Arithmetic::kQLinearUnsigned : Combine::Arithmetic::kQLinear;
@@ -279,8 +280,8 @@ Outcome lower_combine(Site& site) {
   return combine(site, kind);
 }
 
-/// ONNX allows any number of operands for Min and Max. Only nodes with two operands are lowered.
-std::string infer_extreme(Inference& c) {
+/// ONNX allows any number of operands for Min, Max and Sum. Only nodes with two operands are lowered.
+std::string infer_variadic(Inference& c) {
   if (std::string why = same_floats(c); !why.empty()) return why;
   for (std::size_t i = 1; i < c.count(); ++i) {
     if (!c.has(i)) return "leaves out an input";
@@ -292,7 +293,7 @@ std::string infer_extreme(Inference& c) {
   return {};
 }
 
-Outcome lower_extreme(Site& site) {
+Outcome lower_variadic(Site& site) {
   return site.node.inputs.size() == 2 ? lower_with_constant(site) : Outcome::later();
 }
 
@@ -407,19 +408,27 @@ constexpr Operator kArithmetic[] = {
                   "division of a tensor by a constant (with the limits of Add), of one number by a tensor, "
                   "or of two quantised tensors"),
     {.type = "Min",
-     .infer = infer_extreme,
-     .lower_elementwise = lower_extreme,
+     .infer = infer_variadic,
+     .lower_elementwise = lower_variadic,
      .lower_qdq = lower_combine<Combine::Kind::kMinimum>,
      .computes = true,
      .fusion = Fusion::kWithConstant,
      .limits = "two quantised tensors, or a tensor and a constant (with the limits of Add)"},
     {.type = "Max",
-     .infer = infer_extreme,
-     .lower_elementwise = lower_extreme,
+     .infer = infer_variadic,
+     .lower_elementwise = lower_variadic,
      .lower_qdq = lower_combine<Combine::Kind::kMaximum>,
      .computes = true,
      .fusion = Fusion::kWithConstant,
      .limits = "two quantised tensors, or a tensor and a constant (with the limits of Add)"},
+    {.type = "Sum",
+     .infer = infer_variadic,
+     .fold = fold_binary,
+     .lower_elementwise = lower_variadic,
+     .lower_qdq = lower_combine<Combine::Kind::kAdd>,
+     .computes = true,
+     .fusion = Fusion::kWithConstant,
+     .limits = "one or two quantised tensors, or a tensor and a constant (with the limits of Add)"},
     {.type = "Pow",
      .infer = infer_power,
      .lower_elementwise = lower_power,

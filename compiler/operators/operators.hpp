@@ -124,8 +124,9 @@ std::string expand(graph::Graph& graph, const graph::Node& node, graph::Names& n
                    std::vector<graph::Node>& out);
 
 /// Appends the node to `out`. Some nodes are replaced: a Split by one Slice for each output, a TopK by one node for each
-/// output, an Einsum by Transposes and a MatMul. An ArgMax or ArgMin of integers gets a Cast before it. The shapes of the
-/// node's inputs must be known. Returns what is wrong with the node, or an empty text.
+/// output, an Einsum by Transposes and a MatMul, a Sum, Mean, Min or Max of one tensor by an Identity. An ArgMax or
+/// ArgMin of integers gets a Cast before it. The shapes of the node's inputs must be known. Returns what is wrong with
+/// the node, or an empty text.
 std::string separate_outputs(graph::Graph& graph, const graph::Node& node, graph::Names& names,
                              std::vector<graph::Node>& out);
 

@@ -264,7 +264,7 @@ Outcome lower_average(Site& site, bool global) {
   return {};
 }
 
-// ReduceMean, ReduceSum and ReduceMax: pools over the axes that they reduce.
+// ReduceMean, ReduceSum, ReduceMax and ReduceMin: pools over the axes that they reduce.
 
 /// Returns the axes that a reduction removes, in ascending order: the given axes, or all axes if none are given.
 /// Returns nothing if an axis is invalid or given twice, or if the operator reduces no axis.
@@ -356,6 +356,37 @@ Outcome lower_reduce_max(Site& site) {
   return {};
 }
 
+/// Lowers a minimum of integers: reverses the order of the integers, takes the maximum, and reverses the order again.
+Outcome lower_reduce_min(Site& site) {
+  std::string why;
+  const auto x = activation(site, 0, why);
+  if (!x) return why;
+  const auto r = reduction_of(site, why);
+  if (!r) return why;
+  const Type type = site.graph.value(x->q).type;
+  const std::int64_t lowest = type.lowest(), highest = type.highest();
+  // Maps the integer q to lowest + highest - q. The float32 numbers are exact, because they have at most 16 bits.
+  if (type.bits > 16) return "its integers have more than 16 bits";
+  const Chain reverse{{Step::to_float(), Step::multiply({-1.0F}),
+                       Step::add({static_cast<float>(lowest + highest)}),
+                       Step::quantise({1.0F}, 0, lowest, highest)}};
+  const Value result = site.result();
+  const auto add = [&](const char* suffix, const Shape& shape) {
+    return site.graph.add_value(result.name + suffix, type, shape);
+  };
+  const ValueId turned = r->perm.empty() ? x->q : site.move(x->q, r->perm, r->permuted, ".turned");
+  const ValueId plane = site.move(turned, {}, r->plane, ".plane");
+  const ValueId reversed = add(".reversed", r->plane), pooled = add(".pooled", {1, r->plane[1], 1, 1});
+  site.emit(Elementwise{reverse, -1}, {plane}, reversed, ".reverse");
+  site.emit(graph::MaxPool{r->window.window}, {reversed}, pooled);
+  const ValueId shaped = site.move(pooled, {}, result.shape, ".shape");
+  const ValueId least = add(".least", result.shape);
+  site.emit(Elementwise{reverse, -1}, {shaped}, least, ".restore");
+  Step dequantise = Step::dequantise(x->scale, x->zero[0]);
+  dequantise.written = x->written;
+  return site.give(Elementwise{{{std::move(dequantise)}}, -1}, {least});
+}
+
 Outcome lower_reduce_sum(Site& site, bool mean) {
   std::string why;
   const auto x = activation(site, 0, why);
@@ -396,6 +427,10 @@ constexpr Operator kPools[] = {
     {.type = "ReduceMax",
      .infer = infer_reduce,
      .lower_elementwise = lower_reduce_max,
+     .limits = "axes are known at compile time and exclude the batch"},
+    {.type = "ReduceMin",
+     .infer = infer_reduce,
+     .lower_qdq = lower_reduce_min,
      .limits = "axes are known at compile time and exclude the batch"},
     {.type = "ReduceMean",
      .infer = infer_reduce,

@@ -258,7 +258,10 @@ class Interpreter {
     std::int64_t count = 1;
     for (std::size_t d = 0; d < reduced.size(); ++d) count *= reduced[d] ? x.shape[d] : 1;
     Array y;
-    y.data.assign(x.data.size() / static_cast<std::size_t>(count), type == "ReduceMax" ? -HUGE_VAL : 0.0);
+    const bool largest = type == "ReduceMax", least = type == "ReduceMin";
+    y.data.assign(x.data.size() / static_cast<std::size_t>(count), largest ? -HUGE_VAL
+                                                                   : least ? HUGE_VAL
+                                                                           : 0.0);
     for (std::size_t i = 0; i < x.data.size(); ++i) {
       std::size_t rest = i, to = 0, stride = 1;
       for (std::size_t d = reduced.size(); d-- > 0;) {
@@ -266,7 +269,9 @@ class Interpreter {
         if (!reduced[d]) to += rest % extent * stride, stride *= extent;
         rest /= extent;
       }
-      y.data[to] = type == "ReduceMax" ? std::max(y.data[to], x.data[i]) : y.data[to] + x.data[i];
+      y.data[to] = largest ? std::max(y.data[to], x.data[i])
+                   : least ? std::min(y.data[to], x.data[i])
+                           : y.data[to] + x.data[i];
     }
     if (type == "ReduceMean")
       for (double& v : y.data) v /= static_cast<double>(count);
@@ -611,7 +616,7 @@ class Interpreter {
     if (t == "Where") return where();
     if (t == "ArgMax") return largest_index();
     if (t == "DepthToSpace" || t == "SpaceToDepth") return blocks(t == "DepthToSpace");
-    if (t == "Add") return binary([](double a, double b) { return a + b; });
+    if (t == "Add" || t == "Sum") return binary([](double a, double b) { return a + b; });
     if (t == "Sub") return binary([](double a, double b) { return a - b; });
     if (t == "Mul") return binary([](double a, double b) { return a * b; });
     if (t == "Div") return binary([](double a, double b) { return a / b; });

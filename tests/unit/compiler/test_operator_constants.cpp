@@ -46,6 +46,7 @@ TEST(ConstantsOfAnyShape, AreAddedExactly) {
   for (const bool quantised : {true, false})
     for (const Ints& shape : {Ints{4, 8, 7}, Ints{8, 7}, Ints{7}, Ints{8, 1}, Ints{1, 4, 1, 7}})
       expect_constant("Add", shape, quantised);
+  expect_constant("Sum", {4, 8, 7}, true);
   expect_constant("Sub", {4, 8, 7}, true);
   expect_constant("Sub", {4, 8, 7}, true, true);
 }

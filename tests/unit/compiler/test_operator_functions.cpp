@@ -209,7 +209,7 @@ TEST(Operators, DividesAConstantByATensor) {
 }
 
 TEST(Operators, FunctionsOfTwoTensorsAreExact) {
-  for (const char* type : {"Sub", "Min", "Max", "Mul", "Add"}) {
+  for (const char* type : {"Sub", "Min", "Max", "Mul", "Add", "Sum"}) {
     OnnxModel m = with_image(3);
     conv_weights(m, 3, 3, 1);
     m.node("Conv", {"xq", "w"}, "conv");
@@ -219,6 +219,17 @@ TEST(Operators, FunctionsOfTwoTensorsAreExact) {
     m.output("y");
     const Program p = expect_meaning(m);
     EXPECT_EQ(count_blocks(p, "add"), 1U) << type;
+  }
+}
+
+TEST(Operators, ASumMeanOrExtremeOfOneTensorIsThatTensor) {
+  for (const char* type : {"Sum", "Mean", "Min", "Max"}) {
+    OnnxModel m = with_image(3);
+    m.node(type, {"xq"}, "same");
+    m.node("Relu", {"same"}, "positive");
+    m.pair("positive", 0.5F, -128, "y");
+    m.output("y");
+    EXPECT_EQ(count_blocks(expect_meaning(m), "float_operator"), 0U) << type;
   }
 }
 
