@@ -285,7 +285,8 @@ class Importer {
       if (!add_attribute(op, a) && operators::find(op) != nullptr)
         wrong = "attribute '" + a.name() + "' has an unsupported type or occurs twice";
     }
-    if (!wrong.empty() && partly_ == nullptr) return invalid(here + ": " + wrong);
+    if (wrong.empty()) wrong = extra_input(op, proto);
+    if (!wrong.empty() && partly_ == nullptr) return invalid(printable(here + ": " + wrong));
     for (const std::string& input : proto.input()) {
       MILLRACE_TRY(check_name(input, "a tensor"));
       const auto it = ids_.find(input);
@@ -295,6 +296,8 @@ class Importer {
                        "weights are missing, or the model was cut; export the model again");
       node.inputs.push_back(input.empty() ? kNoValue : it->second);
     }
+    if (const auto most = operators::most_inputs(op); most && node.inputs.size() > *most && wrong.empty())
+      node.inputs.resize(*most);  // the others have no names, so they are left out
     if (op.type == "ConstantOfShape") {
       MILLRACE_TRY(add_fill(here, node, proto));
     }
@@ -306,6 +309,17 @@ class Importer {
     node.sources = {node.name};
     graph_.nodes.push_back(std::move(node));
     if (!wrong.empty()) refuse(graph_, graph_.nodes.back(), wrong);
+    return {};
+  }
+
+  /// Returns an error if the node has more inputs than its operator takes. Otherwise returns an empty text.
+  static std::string extra_input(const OnnxOperator& op, const onnx::NodeProto& proto) {
+    const auto most = operators::most_inputs(op);
+    for (int i = most ? static_cast<int>(*most) : proto.input_size(); i < proto.input_size(); ++i)
+      if (!proto.input(i).empty())
+        return "has the input '" + proto.input(i) + "' (input " + std::to_string(i + 1) +
+               "), but takes at most " + std::to_string(*most) +
+               ": remove the input, or export the model again";
     return {};
   }
 

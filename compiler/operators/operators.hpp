@@ -111,6 +111,10 @@ std::string operator_table();
 /// 'axis' must be an integer", or an empty text.
 std::string check_attributes(const graph::OnnxOperator& op);
 
+/// Returns the most inputs that a definition of the operator allows. Returns nothing if any number is allowed, or if the
+/// operator is not supported.
+std::optional<std::size_t> most_inputs(const graph::OnnxOperator& op);
+
 /// Whether a model that contains this operator counts as quantised.
 bool is_quantiser(const graph::OnnxOperator& op);
 

@@ -315,6 +315,25 @@ TEST(Import, RefusesDuplicateValuesButNotDuplicateNodeNames) {
   EXPECT_TRUE(import_model(same).ok());
 }
 
+TEST(Import, RefusesMoreInputsThanTheOperatorTakes) {
+  const auto import = [](const std::string& type, int count, const std::string& domain = {}) {
+    OnnxModel m = small_model();
+    m.node(type, std::vector<std::string>(static_cast<std::size_t>(count), "y"), "odd", domain);
+    return import_model(m);
+  };
+  for (const auto& [type, most] : {std::pair("Conv", 3), std::pair("Relu", 1), std::pair("Add", 2),
+                                   std::pair("QuantizeLinear", 3), std::pair("Clip", 3)})
+    expect_refused(import(type, most + 1), ErrorCode::kInvalidInput,
+                   {std::string(type) + " 'odd': has the input 'y' (input " + std::to_string(most + 1) + ")",
+                    "takes at most " + std::to_string(most), "export the model again"});
+  expect_refused(import("QLinearAdd", 9, "com.microsoft"), ErrorCode::kInvalidInput, {"takes at most 8"});
+  expect_refused(import("Quant", 5, "qonnx.custom_op.general"), ErrorCode::kInvalidInput,
+                 {"takes at most 4"});
+  OnnxModel empty = small_model();
+  empty.node("Relu", {"y", "", ""}, "positive");
+  EXPECT_TRUE(import_model(empty).ok()) << "an input without a name is left out";
+}
+
 TEST(Import, RefusesAnAttributeOfTheWrongType) {
   OnnxModel m = small_model();
   for (auto& n : *m.proto().mutable_graph()->mutable_node()) {

@@ -1,11 +1,14 @@
 // Compares the list of operators in compiler/operators/README.md with the operator table. If the table has changed, run
 // MILLRACE_UPDATE_GOLDEN=1 test_compiler_coverage and read the difference.
 #include <gtest/gtest.h>
+#include <onnx/defs/schema.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 
 #include "compiler/operators/operators.hpp"
@@ -68,6 +71,41 @@ TEST(OperatorList, ContainsEveryOperatorThatTheHostComputes) {
     EXPECT_TRUE(std::any_of(list.begin(), list.end(), [type](const ListedOperator& op) {
       return op.type == type && (op.host || !op.domain.empty());
     })) << type;
+}
+
+/// Returns how many inputs the definitions of each ONNX operator allow at most, in the operator sets from 7 on that
+/// libonnx knows.
+std::map<std::string, int> most_inputs_in_definitions() {
+  constexpr int kOldestSet = 7;
+  std::map<std::string, std::map<int, int>> versions;  // by operator and the first set that has the version
+  for (const onnx::OpSchema& schema : onnx::OpSchemaRegistry::get_all_schemas_with_history())
+    if (schema.domain().empty()) versions[schema.Name()][schema.SinceVersion()] = schema.max_input();
+  std::map<std::string, int> most;
+  for (const auto& [name, inputs] : versions) {
+    auto version = inputs.upper_bound(kOldestSet);
+    if (version != inputs.begin()) --version;
+    for (; version != inputs.end(); ++version) most[name] = std::max(most[name], version->second);
+  }
+  return most;
+}
+
+TEST(OperatorList, EveryOperatorTakesAsManyInputsAsItsDefinitionsAllow) {
+  const std::map<std::string, int> most = most_inputs_in_definitions();
+  ASSERT_EQ(most.at("Conv"), 3);
+  // Newer operator sets, which libonnx does not know, give these operators an input more: their axes.
+  const auto has_new_axes = [](const std::string& type) {
+    return type == "Pad" || (type.starts_with("Reduce") && type != "ReduceSum");
+  };
+  std::size_t compared = 0;
+  for (const ListedOperator& op : listed_operators()) {
+    const auto it = most.find(op.type);
+    if (!op.domain.empty() || it == most.end()) continue;
+    const auto ours = most_inputs({"", op.type, 13, {}});
+    EXPECT_EQ(ours ? static_cast<int>(*ours) : INT_MAX, it->second + (has_new_axes(op.type) ? 1 : 0))
+        << op.type;
+    ++compared;
+  }
+  EXPECT_GT(compared, 100U);
 }
 
 TEST(OperatorList, TextOfEachLimitFitsACellOfTheReadmeTable) {
