@@ -93,8 +93,6 @@ std::optional<Dequantised> weights(const Site& site, std::size_t i, std::int64_t
         "its weights '" + site.in(i).name + "' must be constant integers behind a constant DequantizeLinear";
     return std::nullopt;
   }
-  for (const float s : w->scale)
-    if (!(s > 0) || !std::isfinite(s)) why = "its weights' scale must be finite and above 0";
   const auto axis = axis_in(onnx_of(*site.producer(i))->integer("axis", 1), site.in(i).shape.size());
   if (w->scale.size() > 1 && axis != static_cast<std::size_t>(channel_axis))
     why = "its weights have scales along an axis other than the axis of the output channels";

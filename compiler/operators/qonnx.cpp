@@ -97,7 +97,7 @@ class Rewriter {
     const auto channels = static_cast<std::size_t>(shape[0]), steps = static_cast<std::size_t>(shape[1]);
     if (steps > kMostThresholds) return "has " + std::to_string(steps) + " thresholds a channel";
     const float scale = op_.real("out_scale", 1.0F), bias = op_.real("out_bias", 0.0F);
-    if (!(scale > 0)) return "has an out_scale that is not above 0";
+    if (!(scale > 0)) return "has an out_scale that is not above 0; export the model again";
     std::vector<std::vector<float>> thresholds;
     for (std::size_t c = 0; c < channels; ++c) {
       const auto first = t->floats.begin() + static_cast<std::ptrdiff_t>(c * steps);
@@ -170,8 +170,9 @@ class Rewriter {
 
   Scale read_scale(std::size_t i, const char* what) {
     Scale s{graph::kNoValue, read_floats(i, what), 1};
-    for (const float f : s.floats)
-      if (!(f > 0) || !std::isfinite(f)) fail(std::string("its ") + what + " must be finite and above 0");
+    if (error_.empty()) error_ = check_scale(graph_.value(node_.inputs[i]), i);
+    for (const float f : s.floats)  // integers can also be scales
+      if (!(f > 0)) fail(std::string("its ") + what + " must be finite and above 0; export the model again");
     if (!error_.empty()) return s;
     const Shape& shape = graph_.value(node_.inputs[i]).shape;
     for (std::size_t d = 0; d < shape.size(); ++d) {

@@ -43,7 +43,7 @@ class Expander {
       const std::size_t i = e.first + 3 * k;
       const bool is_weights = e.has_weights && k == 1;
       need(i);
-      need(i + 1, !is_weights);
+      need_scale(i + 1, !is_weights);
       if (has_input(node_, i + 2)) need(i + 2, !is_weights);
       if (!error_.empty()) return error_;
       const std::string suffix = ".operand" + std::to_string(k);
@@ -62,8 +62,9 @@ class Expander {
       out_.push_back(make_node(node_.name, std::move(op), operands, node_.outputs[0], node_.sources));
       return {};
     }
-    need(e.result, true);
+    need_scale(e.result, true);
     need(e.result + 1, true);
+    if (!error_.empty()) return error_;
     const ValueId result = graph_.add_value(node_.name + ".result", {}, {});
     out_.push_back(make_node(node_.name, std::move(op), operands, result, node_.sources));
     const ValueId quantised =
@@ -90,6 +91,12 @@ class Expander {
       error_ = "lacks input " + std::to_string(i + 1);
     else if (is_one_number && c != nullptr && c->size() != 1)
       error_ = "has a scale or zero point (input " + std::to_string(i + 1) + ") that is not one number";
+  }
+
+  /// Checks input `i` like need(), and that it can be a scale.
+  void need_scale(std::size_t i, bool is_one_number) {
+    need(i, is_one_number);
+    if (error_.empty()) error_ = check_scale(graph_.value(node_.inputs[i]), i);
   }
 
   ValueId add(const char* type, std::map<std::string, graph::Attribute> attributes,

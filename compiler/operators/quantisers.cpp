@@ -1,6 +1,4 @@
 // The table entries of QuantizeLinear and DequantizeLinear.
-#include <cmath>
-
 #include "compiler/operators/rules.hpp"
 
 namespace millrace::compiler::operators {
@@ -23,7 +21,7 @@ std::string check_quantiser(const Inference& c) {
              to_string(c.shape_of(0));
   }
   if (c.has(2) && elements(c.shape_of(2)) != scales) return "has a scale and a zero point of different sizes";
-  return {};
+  return check_scale(c.in(1), 1);
 }
 
 // A quantiser of QONNX may have a range that is narrower than its type.
@@ -77,8 +75,7 @@ Outcome lower(Site& site, bool dequantises) {
   const Constant *scale = site.constant(1), *zero = site.constant(2);
   if (scale == nullptr || (site.has(2) && zero == nullptr))
     return "its scale and zero point must be constants";
-  for (const float s : scale->floats)
-    if (!(s > 0) || !std::isfinite(s)) return "its scale must be finite and above 0";
+  if (std::string why = check_scale(site.in(1), 1); !why.empty()) return why;
   const Type type = dequantises ? site.in(0).type : site.result().type;
   if (type.bits > 32) return "quantises to " + to_string(type);
   Step step = dequantises ? Step::dequantise(scale->floats, 0)
@@ -103,7 +100,9 @@ Outcome lower_quantise(Site& site) {
 /// Lowers a dequantiser. A dequantiser of weights or bias stays until the convolution or matrix product that reads it
 /// is lowered.
 Outcome lower_dequantise(Site& site) {
-  return site.in(0).constant != nullptr ? Outcome::later() : lower(site, true);
+  if (site.in(0).constant == nullptr) return lower(site, true);
+  if (std::string why = check_scale(site.in(1), 1); !why.empty()) return why;
+  return Outcome::later();
 }
 
 constexpr Operator quantise(const char* domain) {

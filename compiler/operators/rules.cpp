@@ -1,6 +1,8 @@
 #include "compiler/operators/rules.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <sstream>
 
 namespace millrace::compiler::operators {
 
@@ -8,6 +10,19 @@ std::string need(const Inference& c, std::size_t inputs) {
   for (std::size_t i = 0; i < inputs; ++i)
     if (!c.has(i)) return "lacks input " + std::to_string(i + 1);
   return {};
+}
+
+std::string check_scale(const Value& scale, std::size_t i) {
+  if (scale.constant == nullptr) return {};
+  const std::vector<float>& floats = scale.constant->floats;
+  const auto wrong =
+      std::find_if(floats.begin(), floats.end(), [](float f) { return !(f > 0) || !std::isfinite(f); });
+  if (wrong == floats.end()) return {};
+  std::ostringstream text;
+  text << "its scale '" << scale.name << "' (input " << i + 1 << ") is " << *wrong;
+  if (floats.size() > 1) text << " at index " << wrong - floats.begin();
+  text << "; a scale must be finite and above 0: quantise the model again";
+  return text.str();
 }
 
 std::string same(Inference& c) {

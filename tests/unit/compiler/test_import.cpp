@@ -438,6 +438,35 @@ TEST(Import, RefusesScalesAndZeroPointsOfWrongLength) {
   expect_refused(import_model(m), ErrorCode::kUnsupported, {"has an axis outside"});
 }
 
+TEST(Import, NamesTheScaleThatIsNotFiniteAndAboveZero) {
+  const auto expect_refused_scale = [](const OnnxModel& good, const std::string& scale,
+                                       const std::string& node, const std::string& input) {
+    ASSERT_TRUE(import_model(good).ok()) << import_model(good).error().message();
+    for (const float wrong :
+         {0.0F, -0.5F, std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+      OnnxModel m = good;
+      for (auto& t : *m.proto().mutable_graph()->mutable_initializer())
+        if (t.name() == scale)
+          t.set_raw_data(t.raw_data().substr(4) + std::string(reinterpret_cast<const char*>(&wrong), 4));
+      const auto g = import_model(m);
+      ASSERT_FALSE(g.ok()) << scale << " = " << wrong;
+      std::vector<std::string> says = {node, "'" + scale + "'"};
+      if (std::isfinite(wrong)) says.insert(says.end(), {input, "quantise the model again"});
+      for (const std::string& part : says)
+        EXPECT_NE(g.error().message().find(part), std::string::npos) << g.error().message();
+    }
+  };
+  expect_refused_scale(small_model(), "xq_q_s", "QuantizeLinear 'xq_q'", "(input 2) is ");
+  expect_refused_scale(small_model(), "w_s", "DequantizeLinear 'w'", "(input 2) is ");
+  expect_refused_scale(operator_model(), "ws", "QLinearConv 'conv'", "(input 5) is ");
+  expect_refused_scale(operator_model(), "ys", "QLinearConv 'conv'", "(input 7) is ");
+  OnnxModel each = small_model();
+  each.weights("v", {3, 2, 3, 3}, std::vector<std::int64_t>(54, 1), {0.25F, 0.5F, 0.125F});
+  each.node("Conv", {"xq", "v"}, "z");
+  each.output("z");
+  expect_refused_scale(each, "v_s", "DequantizeLinear 'v'", " at index 2; a scale must be finite");
+}
+
 TEST(Import, RefusesIntegerOperatorsWithParametersOfWrongLength) {
   ASSERT_TRUE(import_model(operator_model()).ok()) << import_model(operator_model()).error().message();
   for (const std::string name :
