@@ -588,11 +588,12 @@ class Importer {
     return graph_.refusals.empty() ? drop_known_nodes() : refusal_error(graph_);
   }
 
-  /// Makes the node's output a constant if its elements are known integers that could be a shape (at most one axis).
+  /// Makes the node's output a constant if its elements are few known numbers that could lead to a shape: integers, or
+  /// floats along at most one axis. PyTorch computes pads as a matrix of integers, and sizes as Floor(Cast(shape) * 2).
   /// Compiler passes fold all other constants.
   void learn_constant(const Node& n) {
     graph::Value& output = graph_.value(n.outputs[0]);
-    if (output.type.is_float() || output.shape.size() > 1) return;
+    if (output.type.is_float() && output.shape.size() > 1) return;
     if (auto known = operators::fold(graph_, n, 64))
       output.constant = std::make_shared<const graph::Constant>(std::move(*known));
   }

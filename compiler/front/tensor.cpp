@@ -76,6 +76,23 @@ Result<std::string> read_external(const onnx::TensorProto& tensor, const std::fi
   return data.error().within("its weights");
 }
 
+/// Reads numbers of type double as float32. PyTorch writes some constants, such as the root of a size, as doubles that a
+/// Cast then makes float32. `raw` is null if the tensor has its numbers in a field.
+Result<Constant> from_doubles(const onnx::TensorProto& tensor, const std::string* raw, std::size_t count) {
+  Constant c;
+  for (std::size_t i = 0; raw != nullptr && i < raw->size(); i += sizeof(double)) {
+    double number = 0;
+    std::memcpy(&number, raw->data() + i, sizeof number);
+    c.floats.push_back(static_cast<float>(number));
+  }
+  if (raw == nullptr)
+    for (const double number : tensor.double_data()) c.floats.push_back(static_cast<float>(number));
+  if (c.floats.size() != count)
+    return invalid("has " + std::to_string(c.floats.size()) + " elements of data, its shape needs " +
+                   std::to_string(count));
+  return c;
+}
+
 /// How many elements of a type share a byte.
 std::size_t elements_per_byte(Type type) {
   return type.bits < 8 ? 8U / type.bits : 1;
@@ -149,7 +166,11 @@ Result<Type> element_type(std::int32_t onnx_type) {
 Status read_tensor(const onnx::TensorProto& tensor, const std::filesystem::path& directory,
                    graph::Value& value) {
   Constant constant;
-  MILLRACE_ASSIGN(value.type, element_type(tensor.data_type()));
+  const bool is_double = tensor.data_type() == onnx::TensorProto::DOUBLE;
+  value.type = Type::float32();
+  if (!is_double) {
+    MILLRACE_ASSIGN(value.type, element_type(tensor.data_type()));
+  }
   if (tensor.has_segment()) return Error(ErrorCode::kUnsupported, "is stored in segments");
   if (tensor.dims_size() > kMostConstantAxes)
     return invalid("has " + std::to_string(tensor.dims_size()) + " axes; Millrace takes at most " +
@@ -163,15 +184,24 @@ Status read_tensor(const onnx::TensorProto& tensor, const std::filesystem::path&
   }
   const auto n = static_cast<std::uint64_t>(count);
   const std::size_t each = elements_per_byte(value.type);
-  const std::uint64_t bytes = each > 1 ? (n + each - 1) / each : n * (value.type.bits / 8U);
+  const std::uint64_t bytes = is_double  ? n * sizeof(double)
+                              : each > 1 ? (n + each - 1) / each
+                                         : n * (value.type.bits / 8U);
+  std::string external;
+  const std::string* raw = nullptr;
   if (tensor.has_data_location() && tensor.data_location() == onnx::TensorProto::EXTERNAL) {
-    MILLRACE_ASSIGN(const std::string raw, read_external(tensor, directory, bytes));
-    from_raw(raw, value.type, n, constant);
+    MILLRACE_ASSIGN(external, read_external(tensor, directory, bytes));
+    raw = &external;
   } else if (tensor.has_raw_data()) {
     if (tensor.raw_data().size() != bytes)
       return invalid("has " + std::to_string(tensor.raw_data().size()) + " bytes of data, its shape needs " +
                      std::to_string(bytes));
-    from_raw(tensor.raw_data(), value.type, n, constant);
+    raw = &tensor.raw_data();
+  }
+  if (is_double) {
+    MILLRACE_ASSIGN(constant, from_doubles(tensor, raw, n));
+  } else if (raw != nullptr) {
+    from_raw(*raw, value.type, n, constant);
   } else {
     MILLRACE_TRY(from_fields(tensor, value.type, n, constant));
   }
