@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <onnx/onnx_pb.h>
 
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -16,6 +17,7 @@
 #include "compiler/passes/passes.hpp"
 #include "kernels/reference/reference.hpp"
 #include "tests/golden/models.hpp"
+#include "tests/support/readme.hpp"
 
 namespace millrace::golden {
 namespace {
@@ -189,10 +191,12 @@ void expect_stated_output(const NodeTest& test, const kernels::Program& program)
 /// Maps a part of a refusal's message to the reason for the refusal. The first pair whose part the message contains
 /// counts.
 constexpr std::pair<const char*, const char*> kReasons[] = {
-    {"its first axis must be the batch", "first axis of an input other than 1"},
-    {"is too old", "operator set older than 7"},
-    {"known at compile time", "shape, axes or indices that are an input"}};
-constexpr char kOther[] = "another reason";
+    {"its first axis must be the batch",
+     "refused: an input's first axis, which Millrace takes for the batch, is not 1"},
+    {"is too old", "refused: an operator set older than 7"},
+    {"known at compile time", "refused: the shape, axes or indices are an input"}};
+// Two node tests are refused for other reasons: one has blockwise quantisation, the other a dimension of 0.
+constexpr char kOther[] = "refused: quantisation in blocks, or a dimension of 0";
 
 /// Returns how many node tests are refused for each reason. `refused` has the messages by the names of the tests.
 std::map<std::string, int> count_reasons(const std::multimap<std::string, std::string>& refused) {
@@ -206,40 +210,51 @@ std::map<std::string, int> count_reasons(const std::multimap<std::string, std::s
   return counts;
 }
 
-class NodeTests : public testing::TestWithParam<bool> {};
+/// What became of all node tests in one form.
+struct Tally {
+  std::size_t tests = 0, compiled = 0, floats = 0;
+  std::multimap<std::string, std::string> refused;  // messages; two folders have tests of the same name
+};
 
-TEST_P(NodeTests, OnnxNodeTestsGiveTheExpectedOutputOrARefusalWithAReason) {
-  if (models_directory().empty())
-    GTEST_SKIP() << "MILLRACE_MODELS does not name the directory of shared models";
-  const bool constants = GetParam();
-  std::size_t compiled = 0, floats = 0;
-  std::multimap<std::string, std::string> refused;  // two folders have tests of the same name
-  const auto tests = node_tests();
-  for (const NodeTest& test : tests) {
+/// Compiles all node tests. If `constants`, makes every input but the first a constant.
+Tally compile_all(bool constants) {
+  Tally tally;
+  for (const NodeTest& test : node_tests()) {
     SCOPED_TRACE(test.name);
     std::optional<kernels::Program> program;
     const std::string what = outcome(constants ? with_constants(test) : test.model, program);
-    compiled += what == "compiled" ? 1U : 0U;
-    floats += what == "float" ? 1U : 0U;
-    if (what != "compiled" && what != "float") refused.emplace(test.name, what);
+    ++tally.tests;
+    tally.compiled += what == "compiled" ? 1U : 0U;
+    tally.floats += what == "float" ? 1U : 0U;
+    if (what != "compiled" && what != "float") tally.refused.emplace(test.name, what);
     if (program && program->inputs.size() == 1) expect_stated_output(test, *program);
   }
-  std::printf("%s: %zu node tests, %zu compiled, %zu float models imported, %zu refused\n",
-              constants ? "with constants" : "as they are", tests.size(), compiled, floats,
-              tests.size() - compiled - floats);
-  auto counts = count_reasons(refused);
-  for (const auto& [reason, count] : counts) std::printf("  %4d  %s\n", count, reason.c_str());
-  for (const auto& [name, why] : refused) {
-    const std::size_t end = std::min(why.rfind("\nSupported operators"), why.size());
-    std::printf("  %s: %s\n", name.c_str(), why.substr(0, end).c_str());
-  }
-  // Two node tests are refused for other reasons: one has blockwise quantisation, the other a dimension of 0.
-  EXPECT_LE(counts[kOther], 2) << "a node test is refused for a new reason";
-  EXPECT_EQ(tests.size(), 200U);
+  return tally;
 }
 
-INSTANTIATE_TEST_SUITE_P(Onnx, NodeTests, testing::Values(false, true),
-                         [](const auto& param) { return param.param ? "WithConstants" : "AsTheyAre"; });
+TEST(NodeTests, GiveTheExpectedOutputOrARefusalWithAReasonThatTheReadmeCounts) {
+  if (models_directory().empty())
+    GTEST_SKIP() << "MILLRACE_MODELS does not name the directory of shared models";
+  std::map<std::string, std::array<int, 2>> counts;  // unchanged, with constants
+  for (const bool constants : {false, true}) {
+    const Tally tally = compile_all(constants);
+    EXPECT_EQ(tally.tests, 200U);
+    counts["compiles, and gives the expected output"][constants] = static_cast<int>(tally.compiled);
+    counts["refused: a float operator without quantisers"][constants] = static_cast<int>(tally.floats);
+    for (const auto& [reason, count] : count_reasons(tally.refused)) counts[reason][constants] = count;
+    std::printf("%s\n", constants ? "with constants" : "unchanged");
+    for (const auto& [name, why] : tally.refused) {
+      const std::size_t end = std::min(why.rfind("\nSupported operators"), why.size());
+      std::printf("  %s: %s\n", name.c_str(), why.substr(0, end).c_str());
+    }
+    EXPECT_LE(counts[kOther][constants], 2) << "a node test is refused for a new reason";
+  }
+  for (const auto& [what, count] : counts) {
+    const std::string line = tests::table_row({what, std::to_string(count[0]), std::to_string(count[1])});
+    EXPECT_TRUE(tests::has_line("tests/golden/README.md", line)) << "tests/golden/README.md lacks the line\n"
+                                                                 << line;
+  }
+}
 
 }  // namespace
 }  // namespace millrace::golden
