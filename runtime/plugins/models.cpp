@@ -44,7 +44,7 @@ Result<fs::path> find_library(const std::string& sha256) {
   return *entry / kFile;
 }
 
-Status load_models(kernels::Program& program) {
+Status load_models(kernels::Program& program, const std::function<void(const kernels::Block&)>& before) {
   std::map<std::string, std::shared_ptr<const Library>> libraries;
   for (kernels::Block& block : program.blocks) {
     auto* const op = std::get_if<kernels::PluginOperator>(&block.operation);
@@ -57,6 +57,7 @@ Status load_models(kernels::Program& program) {
                      "block '" + block.name + "' is computed by plugin '" + op->plugin +
                          "': " + file.error().message() +
                          "; give the option --allow-plugins to the command that reads the deployment");
+      if (before) before(block);
       MILLRACE_ASSIGN(library, Library::open(*file, op->library));
     }
     op->model = model_of(library, program, block);

@@ -3,6 +3,10 @@
 // code.
 #pragma once
 
+#include <filesystem>
+#include <functional>
+#include <string>
+
 #include "kernels/program/program.hpp"
 #include "runtime/base/cache.hpp"
 #include "runtime/base/result.hpp"
@@ -20,8 +24,9 @@ Result<std::filesystem::path> find_library(const std::string& sha256);
 
 /// Loads the libraries of all plugin operators in `program` from the cache, and sets PluginOperator::model. Does
 /// nothing if there are none. Returns kNotFound if a library is not in the cache; the message names plugin, block and
-/// --allow-plugins. Other errors are those of Library::open().
-Status load_models(kernels::Program& program);
+/// --allow-plugins. Other errors are those of Library::open(). `before`, if it is set, is called with a block before the
+/// block's library is loaded for the first time.
+Status load_models(kernels::Program& program, const std::function<void(const kernels::Block&)>& before = {});
 
 /// Returns the path of millrace-plugin, the program that asks plugins. It is beside this program or in ../bin. Returns
 /// kEnvironment if it is missing.

@@ -124,7 +124,7 @@ TEST_F(ServedPluginFaults, CrashOrHangOfAPluginFailsOnlyTheFrameThatItComputes) 
 }
 
 TEST_F(PluginFaults, VerifyReportsAFaultWithPluginAndBlock) {
-  const auto verified = [&](int first) {
+  const auto verified = [&](int first, const std::string& fault = "run") {
     NpyArray frames{"<f4", {1, kElements}, {}};
     for (const json::value& element : frame(first)) {
       const auto number = element.to_number<float>();
@@ -134,7 +134,7 @@ TEST_F(PluginFaults, VerifyReportsAFaultWithPluginAndBlock) {
     EXPECT_TRUE(write_npy(file("frame.npy"), frames).ok());
     return run_program(
         {millrace_binary(), "verify", deployment_, "--allow-plugins", "--inputs", file("frame.npy")},
-        environment_);
+        {environment_[0], "MILLRACE_FAULT=" + fault});
   };
   const std::string where = "plugin 'faulty', block 'relu': run() ",
                     remedy = "correct the plugin and compile";
@@ -144,6 +144,10 @@ TEST_F(PluginFaults, VerifyReportsAFaultWithPluginAndBlock) {
   expect_error(verified(2), 2, {where + "threw an exception: out of cheese", remedy});
   expect_error(verified(3), 2, {where + "ended the process with signal 6", remedy});
   expect_error(verified(4), 2, {where + "did not return within 10 s", remedy});
+  expect_error(
+      verified(7, "crash_factory"), 2,
+      {"plugin 'faulty', block 'relu': the code that loads its library ended the process with signal 6",
+       remedy});
 }
 
 }  // namespace

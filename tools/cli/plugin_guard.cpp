@@ -17,13 +17,15 @@
 #include <variant>
 
 #include "runtime/base/text.hpp"
+#include "runtime/plugins/models.hpp"
 
 namespace millrace::cli {
 
 namespace {
 
 constexpr std::size_t kNoteBytes = 512;
-// How long a plugin may compute one block of one frame. Pipelines wait as long for a card (PipelineOptions::stuck_after).
+// How long a plugin may take to load, or to compute one block of one frame. Pipelines wait as long for a card
+// (PipelineOptions::stuck_after).
 constexpr unsigned kRunSeconds = 10;
 
 void write_note(char* note, const std::string& what) {
@@ -31,7 +33,11 @@ void write_note(char* note, const std::string& what) {
   note[length] = 0;
 }
 
-/// Notes what a plugin computes. If the plugin takes too long, SIGALRM ends the process.
+std::string name_of(const kernels::PluginOperator& op, const kernels::Block& block) {
+  return "plugin '" + op.plugin + "', block '" + block.name + "'";
+}
+
+/// Notes what a plugin does. If the plugin takes too long, SIGALRM ends the process.
 class Watch {
  public:
   Watch(char* note, const std::string& what) : note_(note) {
@@ -73,9 +79,9 @@ Error ended_by(int signal, const std::string& what) {
                      std::to_string(signal) + remedy);
   if (signal == SIGALRM)
     return Error(ErrorCode::kInvalidInput,
-                 what + ": run() did not return within " + std::to_string(kRunSeconds) + " s" + remedy);
+                 what + " did not return within " + std::to_string(kRunSeconds) + " s" + remedy);
   return Error(ErrorCode::kInvalidInput,
-               what + ": run() ended the process with signal " + std::to_string(signal) + remedy);
+               what + " ended the process with signal " + std::to_string(signal) + remedy);
 }
 
 }  // namespace
@@ -103,13 +109,19 @@ Result<PluginGuard> PluginGuard::continue_in_child() {
   return ended_by(WTERMSIG(status), printable(note));
 }
 
-void PluginGuard::watch(kernels::Program& program) const {
+Status PluginGuard::load_models(kernels::Program& program) const {
+  std::unique_ptr<const Watch> loading;
+  MILLRACE_TRY(runtime::plugins::load_models(program, [&](const kernels::Block& block) {
+    const auto& op = std::get<kernels::PluginOperator>(block.operation);
+    loading.reset();
+    loading = std::make_unique<const Watch>(note_, name_of(op, block) + ": the code that loads its library");
+  }));
   for (kernels::Block& block : program.blocks) {
     auto* const op = std::get_if<kernels::PluginOperator>(&block.operation);
     if (op == nullptr || op->model == nullptr) continue;
-    op->model = std::make_shared<const WatchedModel>(
-        op->model, "plugin '" + op->plugin + "', block '" + block.name + "'", note_);
+    op->model = std::make_shared<const WatchedModel>(op->model, name_of(*op, block) + ": run()", note_);
   }
+  return {};
 }
 
 }  // namespace millrace::cli

@@ -17,9 +17,10 @@ class PluginGuard {
   /// the child.
   static Result<PluginGuard> continue_in_child();
 
-  /// From now on, each call of a plugin's code in `program` first stores the name of its block in the memory that
-  /// parent and child share. A call that takes too long ends the process. The guard must outlive the program's models.
-  void watch(kernels::Program& program) const;
+  /// Loads the plugins of `program` (runtime::plugins::load_models()). Each call of a plugin's code, also while its
+  /// library is loaded, first stores the name of its block in the memory that parent and child share. A call that takes
+  /// too long ends the process. The guard must outlive the program's models.
+  Status load_models(kernels::Program& program) const;
 
  private:
   explicit PluginGuard(char* note) : note_(note) {}

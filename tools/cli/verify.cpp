@@ -157,10 +157,12 @@ Status verify(const VerifyCommand& command, std::ostream& out) {
   const auto shared = std::make_shared<const plan::LoadedDeployment>(std::move(loaded));
   const plan::LoadedDeployment& deployment = *shared;
   MILLRACE_TRY(runtime::plugins::allow_plugins(deployment, command.allow_plugins));
-  std::function<void(kernels::Program&)> watch;
+  std::function<Status(kernels::Program&)> load = [](kernels::Program& program) {
+    return runtime::plugins::load_models(program);
+  };
   if (!deployment.plugins.empty()) {
     MILLRACE_ASSIGN(const PluginGuard guard, PluginGuard::continue_in_child());
-    watch = [guard](kernels::Program& program) { guard.watch(program); };
+    load = [guard](kernels::Program& program) { return guard.load_models(program); };
   }
   if (!command.dump_tensors.empty()) MILLRACE_TRY(make_dump_folder(command.dump_tensors));
   MILLRACE_ASSIGN(const VerifyFrames frames,
@@ -168,7 +170,7 @@ Status verify(const VerifyCommand& command, std::ostream& out) {
   MILLRACE_ASSIGN(const plan::Cluster cluster,
                   command.cluster.empty() ? plan::emulated_cluster_for(deployment, deployment.plan.replicas)
                                           : plan::load_cluster(command.cluster));
-  MILLRACE_ASSIGN(const ReferenceModel reference, ReferenceModel::make(deployment, watch));
+  MILLRACE_ASSIGN(const ReferenceModel reference, ReferenceModel::make(deployment, load));
   if (command.tolerance > 0 && !reference.output_step(0))
     return Error(ErrorCode::kUnsupported,
                  "--tolerance " + std::to_string(command.tolerance) + ": output '" +

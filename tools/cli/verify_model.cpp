@@ -8,7 +8,6 @@
 #include "runtime/base/npy.hpp"
 #include "runtime/plan/image.hpp"
 #include "runtime/plan/parameters.hpp"
-#include "runtime/plugins/models.hpp"
 
 namespace millrace::cli {
 
@@ -99,7 +98,7 @@ std::optional<Difference> earliest_difference(const std::string& partition, cons
 }
 
 Result<ReferenceModel> ReferenceModel::make(const plan::LoadedDeployment& deployment,
-                                            const std::function<void(kernels::Program&)>& watch) {
+                                            const std::function<Status(kernels::Program&)>& load) {
   ReferenceModel model;
   model.deployment_ = &deployment.plan;
   std::map<std::string, plan::EmulationData> decoded;
@@ -134,10 +133,7 @@ Result<ReferenceModel> ReferenceModel::make(const plan::LoadedDeployment& deploy
     }
     model.programs_.push_back(data.programs[static_cast<std::size_t>(held - data.record.partitions.begin())]);
   }
-  for (kernels::Program& program : model.programs_) {
-    MILLRACE_TRY(runtime::plugins::load_models(program));
-    if (watch) watch(program);
-  }
+  for (kernels::Program& program : model.programs_) MILLRACE_TRY(load(program));
   for (const plan::Channel& channel : deployment.plan.channels) {
     if (channel.slice.offset != 0 || channel.slice.stride != 1) {
       return Error(ErrorCode::kUnsupported,

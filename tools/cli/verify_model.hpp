@@ -43,9 +43,9 @@ class ReferenceModel {
   /// Reads the programs of card partitions from the section EMULATION_DATA of the FPGA images. `deployment`
   /// must outlive this object. Loads the libraries of plugins from the machine's cache. Returns kCorrupt if an FPGA
   /// image is damaged, and kUnsupported if an image has no EMULATION_DATA or a channel between partitions carries only
-  /// a slice of a tensor. `watch`, if it is set, is called for each program after its plugins were loaded.
+  /// a slice of a tensor. `load` loads the plugins of each program.
   static Result<ReferenceModel> make(const runtime::plan::LoadedDeployment& deployment,
-                                     const std::function<void(kernels::Program&)>& watch = {});
+                                     const std::function<Status(kernels::Program&)>& load);
 
   /// Computes the model's outputs for one frame of the model's inputs.
   std::vector<Buffer> run(const std::vector<Buffer>& inputs) const;

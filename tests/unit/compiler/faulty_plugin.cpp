@@ -94,6 +94,7 @@ int run(const millrace_block* block, const void* const* inputs, void* const* out
 extern "C" __attribute__((visibility("default"))) const millrace_plugin* FACTORY(void) {
   static millrace_plugin plugin{MILLRACE_PLUGIN_ABI, "faulty", partition, compile, build, run};
   if (fault() == "null") return nullptr;
+  if (fault() == "crash_factory") std::abort();
   if (fault() == "throw_factory") throw std::runtime_error("not now");
   plugin.abi = fault() == "abi" ? 99 : MILLRACE_PLUGIN_ABI;
   plugin.name = fault() == "unnamed" ? "" : "faulty";
