@@ -21,12 +21,13 @@ import forms
 import functions
 import mixtures
 import moves
+import networks
 import pools
 import products
 from net import Net
 
 HERE = pathlib.Path(__file__).resolve().parent
-FAMILIES = [convolutions, products, pools, elementwise, moves, functions, ends, forms, mixtures, dialects]
+FAMILIES = [convolutions, products, pools, elementwise, moves, functions, ends, forms, mixtures, networks, dialects]
 
 
 def run_with_onnxruntime(directory):
