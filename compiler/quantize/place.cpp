@@ -89,6 +89,7 @@ class Placer {
     original_values_ = graph_.values.size();
     old_ = std::move(graph_.nodes);
     graph_.nodes.clear();
+    for (const Node& n : old_) names_.take(n.name);
     for (std::size_t i = 0; i < old_.size(); ++i) take(i);
     for (auto& [name, result] : placed_.results) {
       const auto q = quantised_.find(result.floats);
@@ -243,7 +244,8 @@ class Placer {
     const ValueId out = graph_.add_value(name + "_dequantized", Type::float32(), graph_.value(q).shape);
     OnnxOperator op{"", "DequantizeLinear", kOpset, {}};
     if (scales.size() > 1) op.attributes["axis"] = static_cast<std::int64_t>(axis);
-    graph_.nodes.push_back(graph::make_node(name + "_dequantize", std::move(op), std::move(inputs), out, {}));
+    graph_.nodes.push_back(
+        graph::make_node(names_.unique(name + "_dequantize"), std::move(op), std::move(inputs), out, {}));
     return out;
   }
 
@@ -256,8 +258,9 @@ class Placer {
     const ValueId scale = scale_of(name + "_quantized", {grid.scale});
     const ValueId zero =
         graph_.add_constant(name + "_quantized_zero_point", grid.type, {}, {{}, {grid.zero}});
-    graph_.nodes.push_back(graph::make_node(
-        name + "_quantize", OnnxOperator{"", "QuantizeLinear", kOpset, {}}, {v, scale, zero}, q, {}));
+    graph_.nodes.push_back(graph::make_node(names_.unique(name + "_quantize"),
+                                            OnnxOperator{"", "QuantizeLinear", kOpset, {}}, {v, scale, zero},
+                                            q, {}));
     const ValueId out = dequantise(q, {grid.scale}, name, grid.zero, 0, true);
     grids_[out] = grid;
     quantised_[v] = out;
@@ -380,6 +383,7 @@ class Placer {
   Graph graph_;
   const Placement& told_;
   graph::Uses uses_;
+  graph::Names names_;  // of the nodes
   std::size_t original_values_ = 0;
   std::vector<Node> old_;
   std::map<ValueId, ValueId> quantised_;   // from a float value to its dequantised form

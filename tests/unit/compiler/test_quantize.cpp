@@ -288,6 +288,23 @@ TEST(Quantize, ModelWithQuantisedWeightsKeepsItsIntegerWeights) {
   EXPECT_GT(made->sqnr_db, 35);
 }
 
+TEST(Quantize, LayersThatShareTheirWeightsGetQuantisersOfTheirOwn) {
+  OnnxModel m;
+  m.input("x", {1, 2, 6, 6});
+  m.floats("w", {2, 2, 3, 3}, random_floats(36, -0.5F, 0.5F, 1));
+  m.floats("b", {2}, {0.5F, -0.25F});
+  m.node("Conv", {"x", "w", "b"}, "first");
+  m.node("Relu", {"first"}, "w_dequantize");  // a name that a quantiser's node could get, too
+  m.node("Conv", {"w_dequantize", "w", "b"}, "second");
+  m.output("second");
+  const auto graph = import_float(m.bytes());
+  ASSERT_TRUE(graph.ok()) << graph.error().message();
+  const auto made = quantise(*graph, random_frames(30, 72, 1), {});
+  ASSERT_TRUE(made.ok()) << made.error().message();
+  EXPECT_TRUE(graph::verify(made->graph, graph::Level::kImported).ok());
+  EXPECT_GT(made->sqnr_db, 25);
+}
+
 TEST(Quantize, RefusesMissingMisshapenAndOverflowingSamples) {
   const auto graph = import_float(small_net().bytes());
   ASSERT_TRUE(graph.ok());
