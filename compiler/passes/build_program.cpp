@@ -102,11 +102,16 @@ Result<Chain> spread(const Elementwise& e, const Shape& shape) {
   return chain;
 }
 
-Result<kernels::Operation> make_quantise(const Chain& chain) {
+/// Makes a quantiser of a chain that reads floats: those of a model input if `reads_input`, otherwise results of the host.
+Result<kernels::Operation> make_quantise(const Chain& chain, bool reads_input) {
   const Step* s = chain.steps.size() == 1 ? &chain.steps[0] : nullptr;
-  if (s == nullptr || s->kind != Step::Kind::kQuantise || s->integers.size() != 1)
+  const bool quantises = s != nullptr && s->kind == Step::Kind::kQuantise && s->integers.size() == 1;
+  if (!quantises && reads_input)
     return unsupported("computes in float32 before the first quantiser (" + to_string(chain) +
                        "): leave this step to preprocessing (scale and mean in millrace.yaml)");
+  if (!quantises)
+    return unsupported("computes in float32 on a result of the host (" + to_string(chain) +
+                       "); put a QuantizeLinear/DequantizeLinear pair before the node");
   return kernels::Operation(kernels::Quantise{s->floats, static_cast<std::int32_t>(s->integers[0])});
 }
 
@@ -783,7 +788,9 @@ class ProgramBuilder {
     const TensorIndex x = stored_[v].tensor;
     const auto from = stored_type(x);
     const auto shape = program_.tensors[x].shape;
-    auto made = !from.is_integer()   ? make_quantise(chain)
+    const auto& inputs = program_.inputs;
+    const bool reads_input = std::find(inputs.begin(), inputs.end(), x) != inputs.end();
+    auto made = !from.is_integer()   ? make_quantise(chain, reads_input)
                 : to.type.is_float() ? make_dequantise(chain)
                                      : make_rescale(chain, from, to.type);
     const bool rescales = from.is_integer() && !to.type.is_float();
