@@ -1,6 +1,7 @@
 // The table entries of Add, Sum, Sub, Mul, Div, Cast and BatchNormalization.
 #include <cmath>
 #include <functional>
+#include <set>
 #include <utility>
 
 #include "compiler/operators/elements.hpp"
@@ -62,14 +63,39 @@ struct KnownOperand {
   bool has_each = false;  // whether `constant` has an entry for each element of the result, row-major
 };
 
-/// Whether a Transpose produces input `i` of the node and puts the channels of its own input on `axis`. When a later
-/// pass moves constants along `axis` in front of that Transpose, they become constants of the channels.
-bool is_transposed_channels(const Site& site, std::size_t i, std::int64_t axis) {
-  const Node* n = site.producer(i);
-  const OnnxOperator* op = n == nullptr ? nullptr : graph::onnx_of(*n);
-  if (op == nullptr || op->type != "Transpose" || axis < 0) return false;
-  const auto perm = op->integers("perm", {});
-  return static_cast<std::size_t>(axis) < perm.size() && perm[static_cast<std::size_t>(axis)] == 1;
+/// Whether input `i` of the node is constant, or dequantised from a constant.
+bool is_known(const Site& site, const Node& n, std::size_t i) {
+  if (!has_input(n, i)) return false;
+  if (constant_input(site.graph, n, i) != nullptr) return true;
+  const Node* dequantiser = producer_of(site.graph, site.uses, n.inputs[i]);
+  return dequantiser != nullptr && is_onnx(*dequantiser, "DequantizeLinear") &&
+         constant_input(site.graph, *dequantiser, 0) != nullptr;
+}
+
+/// Whether `axis` of the value `v` has the channels of a layer. A Transpose may have put the channels of its input there, or
+/// a matrix product with constant weights may have computed them; functions of single elements may follow. When later
+/// passes move constants along `axis` to that layer, they become constants of its channels.
+bool is_channels_of_layer(const Site& site, ValueId v, std::int64_t axis) {
+  static const std::set<std::string> kOneByOne = {"Add", "Sub", "Mul", "Div", "Relu", "Clip", "Cast"};
+  while (axis >= 0) {
+    const Node* n = producer_of(site.graph, site.uses, v);
+    const OnnxOperator* op = n == nullptr ? nullptr : graph::onnx_of(*n);
+    if (op == nullptr || !op->domain.empty()) return false;
+    const auto at = static_cast<std::size_t>(axis);
+    if (op->type == "Transpose") {
+      const auto perm = op->integers("perm", {});
+      return at < perm.size() && perm[at] == 1;
+    }
+    if (op->type == "MatMul" || op->type == "MatMulInteger")
+      return at + 1 == site.graph.value(v).shape.size() && is_known(site, *n, 1);
+    if (!kOneByOne.contains(op->type)) return false;
+    const std::size_t data = is_known(site, *n, 0) ? 1 : 0;
+    const bool is_of_two = n->inputs.size() == 2 && !is_known(site, *n, 1 - data);
+    if (is_of_two || !has_input(*n, data) || site.graph.value(n->inputs[data]).shape != site.graph.value(v).shape)
+      return false;
+    v = n->inputs[data];
+  }
+  return false;
 }
 
 /// Returns the constant operand, or nothing if there is none. If it is not suitable, returns nothing and sets `why`.
@@ -87,7 +113,7 @@ std::optional<KnownOperand> known_operand(const Site& site, std::string& why) {
     const bool is_plane = result.size() == 4 && result[0] == 1;  // its constants run along the channels only
     if (along && data == result &&
         (!is_plane || along->axis == 1 || along->axis < 0 ||
-         is_transposed_channels(site, 1 - side, along->axis)))
+         is_channels_of_layer(site, site.node.inputs[1 - side], along->axis)))
       return KnownOperand{1 - side, *along, false};
     if (known.type.is_float() && elements(result) <= kMostElementsWithConstants) {
       AxisConstant each;

@@ -138,6 +138,36 @@ TEST(Operators, ProductsOfSeveralMatricesAreExact) {
   expect_meaning(m);
 }
 
+TEST(Operators, BiasAndScaleBehindAProductOfPixelsArePartsOfTheProduct) {
+  OnnxModel m;
+  m.input("x", {1, 32, 24,
+                8});  // the channels last; the product has more elements than may have constants of their own
+  m.pair("x", 0.5F, 3, "xq");
+  m.weights("w", {8, 12}, random_integers(96, -128, 127, 3), {0.25F}, 1);
+  m.floats("b", {12}, {16.0F, -4.0F, 0.5F, 256.0F, 0.0F, 1.0F, 2.0F, -8.0F, 32.0F, 64.0F, -1.0F, 4.0F});
+  m.floats("s", {12}, {1.0F, 0.5F, 0.25F, 2.0F, 1.0F, 0.5F, 0.25F, 2.0F, 1.0F, 0.5F, 0.25F, 2.0F});
+  m.node("Add", {m.node("MatMul", {"xq", "w"}, "product"), "b"}, "sum");
+  m.pair(m.node("Mul", {"sum", "s"}, "scaled"), 16.0F, 2, "y");
+  m.output("y");
+  const Program p = expect_meaning(m);
+  EXPECT_EQ(count_blocks(p, "float_operator"), 0U);
+  EXPECT_EQ(count_blocks(p, "convolution"), 1U);
+}
+
+TEST(Operators, ConstantsOfPixelsBehindAProductWithTwoReadersAreExact) {
+  OnnxModel m;
+  m.input("x", {1, 4, 4, 8});
+  m.pair("x", 0.5F, 3, "xq");
+  m.weights("w", {8, 4}, random_integers(32, -128, 127, 3), {0.25F}, 1);
+  m.floats("b", {4}, {16.0F, -4.0F, 0.5F, 256.0F});
+  m.node("MatMul", {"xq", "w"}, "product");
+  m.pair(m.node("Add", {"product", "b"}, "sum"), 16.0F, 2, "one");
+  m.pair("product", 8.0F, 0, "other");
+  m.pair(m.node("Add", {"one", "other"}, "both"), 32.0F, 0, "y");
+  m.output("y");
+  expect_meaning(m);
+}
+
 TEST(Operators, AProductWithWeightsOnTheLeftIsExact) {
   OnnxModel m;
   m.input("x", {1, 8, 5});
