@@ -53,6 +53,15 @@ std::string read_quantiser(const Graph& graph, const Node& node, Computation& ou
   return {};
 }
 
+/// Returns the node as an operator of the host. Indices, such as those of an ArgMax, are float32 numbers here.
+std::optional<kernels::FloatOperator> host_operator(const Graph& graph, const Node& node) {
+  if (graph.value(node.outputs[0]).type != graph::Type::integer(64))
+    return operators::float_operator(graph, node);
+  Graph copy = graph;
+  copy.value(node.outputs[0]).type = graph::Type::float32();
+  return operators::float_operator(copy, node);
+}
+
 /// Fills in how a node is computed. Returns why the host cannot compute it, or an empty text.
 std::string read_node(const Graph& graph, const Node& node, Computation& out) {
   const OnnxOperator& op = *graph::onnx_of(node);
@@ -63,14 +72,14 @@ std::string read_node(const Graph& graph, const Node& node, Computation& out) {
     out.tensors = {node.inputs[0]};
     return read_quantiser(graph, node, out);
   }
+  const auto is_float = [&graph](ValueId v) { return graph.value(v).type.is_float(); };
   if (op.type == "Identity" || op.type == "Dropout" ||
-      (op.type == "Cast" && graph.value(out.output).type.is_float())) {
+      (op.type == "Cast" && (is_float(out.output) || !is_float(node.inputs[0])))) {
     out.tensors = {node.inputs[0]};
     return {};
   }
-  auto made = operators::float_operator(graph, node);
-  if (!made && !node.inputs.empty() && node.inputs[0] != kNoValue &&
-      !graph.value(node.inputs[0]).type.is_float())
+  auto made = host_operator(graph, node);
+  if (!made && !node.inputs.empty() && node.inputs[0] != kNoValue && !is_float(node.inputs[0]))
     return "computes with integers, so this part of the model is quantised already: "
            "compile this model without quantising it, or give the float model";
   if (!made)

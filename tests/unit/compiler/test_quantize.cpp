@@ -305,6 +305,23 @@ TEST(Quantize, LayersThatShareTheirWeightsGetQuantisersOfTheirOwn) {
   EXPECT_GT(made->sqnr_db, 25);
 }
 
+TEST(Quantize, ANetThatEndsInAnArgMaxIsQuantised) {
+  OnnxModel m = small_net();
+  m.proto().mutable_graph()->clear_output();
+  m.node("ArgMax", {"y"}, "index");
+  m.attribute("axis", std::int64_t{1});
+  m.node("Cast", {"index"}, "short");
+  m.attribute("to", std::int64_t{onnx::TensorProto::INT32});
+  m.output("short");
+  const auto graph = import_float(m.bytes());
+  ASSERT_TRUE(graph.ok()) << graph.error().message();
+  const auto made = quantise(*graph, random_frames(40, 72, 100), {});
+  ASSERT_TRUE(made.ok()) << made.error().message();
+  const auto bytes = export_onnx(made->graph);
+  ASSERT_TRUE(bytes.ok()) << bytes.error().message();
+  EXPECT_TRUE(import_float({reinterpret_cast<const char*>(bytes->data()), bytes->size()}).ok());
+}
+
 TEST(Quantize, RefusesMissingMisshapenAndOverflowingSamples) {
   const auto graph = import_float(small_net().bytes());
   ASSERT_TRUE(graph.ok());
