@@ -46,11 +46,15 @@ std::string without_label(const std::string& reason) {
 }
 
 /// Returns whether the model computes in float32 from its input on: no value that depends on the input is an integer of
-/// at most 16 bits.
-bool computes_floats(const Graph& graph) {
+/// at most 16 bits. In a model without quantisers, integers that are inputs (pictures of bytes) do not count.
+bool computes_floats(const Graph& graph, bool has_quantisers) {
   const std::vector<bool> dynamic = graph::dynamic_values(graph);
+  std::set<graph::ValueId> inputs;
+  if (!has_quantisers) inputs.insert(graph.inputs.begin(), graph.inputs.end());
   for (std::size_t v = 0; v < graph.values.size(); ++v)
-    if (dynamic[v] && graph.values[v].type.is_integer() && graph.values[v].type.bits <= 16) return false;
+    if (dynamic[v] && graph.values[v].type.is_integer() && graph.values[v].type.bits <= 16 &&
+        !inputs.contains(static_cast<graph::ValueId>(v)))
+      return false;
   return true;
 }
 
@@ -79,7 +83,7 @@ class Survey {
         node.weights = it->second.weights;
       }
     for (const auto& signature : graph.output_signatures) outputs_.insert("output '" + signature.name + "'");
-    if (!graph.nodes.empty() && computes_floats(graph)) {
+    if (!graph.nodes.empty() && computes_floats(graph, partly->quantised)) {
       result_.assumed = kAssumed;
       graph = passes::assume_quantised(std::move(graph), *passes::assumed_types(kAssumed));
     }

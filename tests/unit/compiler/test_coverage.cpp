@@ -117,6 +117,31 @@ TEST(Coverage, ListsAllNodesEvenIfThePassesRefuseOne) {
   EXPECT_EQ(node(c, "first").place, Place::kHardware);
 }
 
+TEST(Coverage, AnalysesAFloatModelThatReadsBytesAsIfItWereQuantised) {
+  OnnxModel m;
+  m.input("x", {1, 4}, onnx::TensorProto::UINT8);
+  m.node("Cast", {"x"}, "number");
+  m.attribute("to", std::int64_t{onnx::TensorProto::FLOAT});
+  const std::string w = m.floats("w", {4, 4}, std::vector<float>(16, 0.5F));
+  m.node("Div", {"number", m.floats("most", {}, {255.0F})}, "share");
+  m.output(m.node("Relu", {m.node("MatMul", {"share", w}, "first")}, "act"));
+  const Coverage c = covered(m);
+  EXPECT_EQ(c.assumed, "int8");
+  EXPECT_EQ(node(c, "first").place, Place::kHardware);
+}
+
+TEST(Coverage, SaysThatAHostStepFollowsAResultOfTheHost) {
+  OnnxModel m;
+  m.input("x", {1, 4});
+  const std::string q = m.pair("x", 0.125F, 0, "in");
+  m.node("ReduceL2", {q}, "norm");
+  m.output(m.node("Add", {"norm", m.floats("c", {}, {1.0F})}, "sum"));
+  const Coverage c = covered(m);
+  EXPECT_EQ(node(c, "sum").place, Place::kHost);
+  EXPECT_NE(node(c, "sum").missing.find("on a result of the host"), std::string::npos)
+      << node(c, "sum").missing;
+}
+
 TEST(Coverage, AnalysesAFloatModelAsIfItWereQuantised) {
   OnnxModel m;
   m.input("x", {1, 4});
