@@ -107,6 +107,11 @@ class Layers {
     model_.attribute("axis", std::int64_t{1});
   }
 
+  void largest_index() {
+    now_ = model_.node("ArgMax", {now_}, "index");
+    model_.attribute("axis", std::int64_t{1});
+  }
+
   std::string bytes() {
     model_.output(now_);
     return model_.bytes();
@@ -242,6 +247,13 @@ SmallNet softmax_net() {
   net.average();
   net.softmax();
   return {"FloatSoftmax", net.bytes()};
+}
+
+SmallNet index_net() {
+  Layers net({1, 8});
+  net.dense(8, 5);
+  net.largest_index();
+  return {"Index", net.bytes()};
 }
 
 }  // namespace millrace::tests

@@ -52,4 +52,7 @@ SmallNet host_between_net();
 /// A net of a convolution, an average over the whole picture and a float softmax.
 SmallNet softmax_net();
 
+/// A net of a fully connected layer and an ArgMax. Its output has the type INT64.
+SmallNet index_net();
+
 }  // namespace millrace::tests

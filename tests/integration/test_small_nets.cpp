@@ -115,6 +115,26 @@ TEST_F(SmallNets, OptionNoHostRefusesALayerWithoutHardwareAndGivesTheReason) {
     EXPECT_NE(refused.err.find(part), std::string::npos) << refused.err;
 }
 
+TEST_F(SmallNets, VerifyComparesInt64OutputsWithExpectedIndices) {
+  const fs::path file = write(index_net());
+  ASSERT_EQ(compile_model(file, cluster("ku060"), deployment()).exit_code, 0);
+  const std::vector<std::byte> frame(8 * sizeof(float));
+  const std::vector<std::byte> index = kernels::reference::run(program_of(file), {frame}).front();
+  ASSERT_EQ(index.size(), sizeof(std::int64_t));
+  const fs::path inputs = directory_.path() / "in.npy", outputs = directory_.path() / "out.npy";
+  ASSERT_TRUE(write_npy(inputs, {"<f4", {1, 8}, frame}).ok());
+  const auto verify = [&](std::byte first) {
+    std::vector<std::byte> expected = index;
+    expected[0] = first;
+    EXPECT_TRUE(write_npy(outputs, {"<i8", {1, 1}, std::move(expected)}).ok());
+    return run_program(
+        {millrace_binary(), "verify", deployment().string(), "--inputs", inputs, "--expect", outputs});
+  };
+  const Outcome right = verify(index[0]), wrong = verify(index[0] ^ std::byte{1});
+  EXPECT_EQ(right.exit_code, 0) << right.err;
+  EXPECT_EQ(wrong.exit_code, 1) << wrong.err;
+}
+
 /// The net ends in a softmax of quantised scores. --tolerance 1 allows a change of each score by one step,
 /// not a difference of 1.0 between probabilities.
 TEST_F(SmallNets, VerifyWithToleranceOneRefusesAllZeroProbabilities) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <map>
 #include <optional>
 #include <random>
 
@@ -18,14 +17,6 @@ namespace {
 
 constexpr std::uint64_t kMostRandomBytes = 1ULL << 30U;
 
-std::string descr_of_datatype(const std::string& datatype) {
-  static const std::map<std::string, std::string> names = {
-      {"FP32", "<f4"},  {"UINT8", "|u1"}, {"INT8", "|i1"}, {"UINT16", "<u2"},
-      {"INT16", "<i2"}, {"INT32", "<i4"}, {"BOOL", "|b1"}};
-  const auto found = names.find(datatype);
-  return found == names.end() ? "" : found->second;
-}
-
 /// Reads the frames of a .npy file, each of signature.bytes() bytes. The array's first axis counts frames,
 /// and its other axes must be the model's shape.
 Result<std::vector<Buffer>> read_frames(const std::filesystem::path& file,
@@ -35,9 +26,10 @@ Result<std::vector<Buffer>> read_frames(const std::filesystem::path& file,
     return Error(ErrorCode::kInvalidInput,
                  file.string() + ": " + what + " for tensor '" + signature.name + "'");
   };
-  if (array.descr != descr_of_datatype(signature.datatype)) {
-    return mismatch("elements are '" + array.descr + "', " + signature.datatype + " ('" +
-                    descr_of_datatype(signature.datatype) + "') is needed");
+  const std::string wanted = clients::descr_of(signature.datatype);
+  if (array.descr != wanted) {
+    return mismatch("elements are '" + array.descr + "', " + signature.datatype + " ('" + wanted +
+                    "') is needed");
   }
   const std::uint64_t bytes = signature.bytes();
   if (array.shape.empty() || bytes == 0 || array.shape[0] == 0 ||
@@ -160,6 +152,7 @@ double steps_between(const std::string& datatype, const std::byte* a, const std:
   if (datatype == "INT8") return distance(std::int8_t{});
   if (datatype == "UINT16") return distance(std::uint16_t{});
   if (datatype == "INT16") return distance(std::int16_t{});
+  if (datatype == "INT64") return distance(std::int64_t{});
   return distance(std::int32_t{});
 }
 
