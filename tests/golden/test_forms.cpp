@@ -113,12 +113,13 @@ TEST_F(MeasuredModelForms, OutputsOfExactModelFormsEqualThoseOfOnnxRuntime) {
     const std::string name = name_of(row);
     const bool is_exact = name.ends_with("_pow2") || name.find("_qop") != std::string::npos ||
                           name.find("_int_u8") != std::string::npos;
-    // Two nets end in a quantised softmax. Its exponentials differ from ONNX Runtime's in the last bits.
-    if (!is_exact || name == "resnet8_int8_qop" || name == "micro_kws_m_static_qoperator") continue;
+    // In resnet8_int8_qop, an average pool rounds some results halfway between two steps otherwise than ONNX Runtime
+    // does, because its scale is no power of two (README.md). The layers behind the pool magnify the difference.
+    if (!is_exact || name == "resnet8_int8_qop") continue;
     ++exact;
     EXPECT_EQ(count(row, "onnxruntime", "equal"), count(row, "onnxruntime", "outputs")) << name;
   }
-  EXPECT_GE(exact, 24U);
+  EXPECT_GE(exact, 32U);
 }
 
 std::string percent_of(std::uint64_t some, std::uint64_t all) {
