@@ -22,6 +22,8 @@ std::string infer_choice(Inference& c) {
 }
 
 Outcome lower_choice(Site& site) {
+  if (site.constant(0) != nullptr)
+    return "its data are constant; fold the node into a constant when you export the model";
   const Value result = site.result();
   ValueId floats = site.node.outputs[0];
   if (gives_indices(site.op))
