@@ -30,6 +30,16 @@ enum class RunState {
   kFailed,   // XRT ended the run with an error: the card is lost
 };
 
+/// The steps of Card::reset(), in the order in which recovery tries them. Each step loses more than the one before.
+enum class ResetStep : std::uint8_t {
+  kUnit,    // aborts the outstanding runs, so that XRT's driver resets the units that execute them
+  kShell,   // resets everything on the card but its registers (kRegReset in image_abi.hpp)
+  kDevice,  // resets the whole device, as `xbutil reset` does: the FPGA then has no image
+};
+inline constexpr std::size_t kResetSteps = 3;
+/// Returns "unit", "shell" or "device".
+const char* to_string(ResetStep step);
+
 /// An input port that the host feeds. Each of its `slots` slots has a buffer and a run. All arguments of a run except
 /// epoch and sequence are set only once.
 class Ingress {
@@ -89,8 +99,9 @@ class Card {
 
   /// Loads the image (xclbin bytes, which the caller keeps) onto the card. Returns whether the card was programmed:
   /// XRT does not program an image that the card already runs. Units of an earlier load must be destroyed before.
-  /// Returns kCorrupt if XRT rejects the bytes or the image has another ABI version, and kEnvironment if XRT cannot
-  /// load the image.
+  /// Returns kCorrupt if XRT rejects the bytes or the image has another ABI version, kUnavailable if the card is lost or
+  /// the driver has taken it out of use until reset(kDevice), and kEnvironment if XRT cannot load the image for another
+  /// reason.
   virtual Result<bool> load(std::span<const std::byte> image) = 0;
 
   /// Closes the registers and the supervisor (the unit that reports faults) that load() opened. Must be called before
@@ -127,6 +138,16 @@ class Card {
   /// wait.
   virtual bool supervisor_ended() = 0;
   virtual plan::abi::FaultReport fault_report() = 0;
+
+  /// Brings the card one step nearer to a state in which it can be used again. After kUnit or kShell, no run is
+  /// outstanding; the image and its memory stay. For kDevice, the units must be destroyed first, and load() must follow:
+  /// all buffers and contexts of this process on this device are lost. Blocks for at most 10 s, for kDevice as long as
+  /// XRT's driver takes (seconds). Called by the thread that loads the card, while no thread is inside wait(). Returns
+  /// kUnsupported if the card, its image or its driver does not have this reset, and kUnavailable if the card does not
+  /// answer afterwards.
+  virtual Status reset(ResetStep step) {
+    return Error(ErrorCode::kUnsupported, std::string("this card has no ") + to_string(step) + " reset");
+  }
 
   virtual CardInfo info() = 0;
 

@@ -1,7 +1,13 @@
 // The Card implementation for real use. It calls XRT's public C++ API and converts every XRT exception to an error.
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <mutex>
+#include <set>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 #include <experimental/xrt_ip.h>
@@ -12,6 +18,7 @@
 
 #include "runtime/card/card.hpp"
 #include "runtime/card/device_pool.hpp"
+#include "runtime/card/reset.hpp"
 #include "runtime/card/sensors.hpp"
 #include "runtime/plan/parameters.hpp"
 
@@ -48,9 +55,11 @@ xrt::memory_group bank(int group_id) {
   return static_cast<xrt::memory_group>(group_id);
 }
 
+/// Converts the state in a run's packet. There, TIMEOUT means that the driver aborted the run and had to reset its unit;
+/// ABORT and NORESPONSE are further ends of a run that a driver gave up.
 RunState to_state(ert_cmd_state state) {
   if (state == ERT_CMD_STATE_COMPLETED) return RunState::kDone;
-  if (state == ERT_CMD_STATE_TIMEOUT || state < ERT_CMD_STATE_COMPLETED) return RunState::kRunning;
+  if (state < ERT_CMD_STATE_COMPLETED || state == ERT_CMD_STATE_SUBMITTED) return RunState::kRunning;
   return RunState::kFailed;
 }
 
@@ -64,9 +73,22 @@ RunState state_of(const xrt::run& run) {
 
 RunState wait_for(const xrt::run& run, std::chrono::milliseconds bound) {
   try {
-    return to_state(run.wait(std::max(bound, std::chrono::milliseconds(1))));
+    // If the time passes, wait() returns TIMEOUT without a look at the packet. Only the packet tells this from a run
+    // that the driver aborted.
+    const ert_cmd_state state = run.wait(std::max(bound, std::chrono::milliseconds(1)));
+    return to_state(state == ERT_CMD_STATE_TIMEOUT ? run.state() : state);
   } catch (const std::exception&) {
     return RunState::kFailed;
+  }
+}
+
+/// Whether the run was started and has not ended.
+bool is_outstanding(const xrt::run& run) {
+  try {
+    const ert_cmd_state state = run.state();
+    return state != ERT_CMD_STATE_NEW && to_state(state) == RunState::kRunning;
+  } catch (const std::exception&) {
+    return false;
   }
 }
 
@@ -82,15 +104,20 @@ struct Slot {
 static_assert(+abi::kIngressBuffer == +abi::kEgressBuffer && +abi::kIngressBytes == +abi::kEgressBytes &&
               +abi::kIngressEpoch == +abi::kEgressEpoch && +abi::kIngressSequence == +abi::kEgressSequence);
 
+/// The runs of a card that may be outstanding. Its owner's thread alone uses it.
+using Runs = std::set<xrt::run*>;
+
 /// The compute unit of an input port or an output port. Callers use a unit only as an Ingress or only as an Egress.
 class Unit final : public Ingress, public Egress {
  public:
   Unit(const xrt::device& device, const xrt::uuid& image, const std::string& name, bool feeds,
-       std::uint64_t payload_bytes, std::uint32_t slots)
+       std::uint64_t payload_bytes, std::uint32_t slots, std::shared_ptr<Runs> runs)
       : feeds_(feeds),
         payload_bytes_(payload_bytes),
         buffer_bytes_(feeds ? payload_bytes : abi::egress_buffer_bytes(payload_bytes)),
+        runs_(std::move(runs)),
         kernel_(device, image, name) {
+    slots_.reserve(slots);  // because runs_ has pointers to the slots' runs
     for (std::uint32_t index = 0; index < slots; ++index) {
       Slot slot;
       slot.buffer = xrt::bo(device, whole_pages(buffer_bytes_), bank(kernel_.group_id(abi::kIngressBuffer)));
@@ -100,7 +127,11 @@ class Unit final : public Ingress, public Egress {
       slot.run.set_arg(abi::kIngressBuffer, slot.buffer);
       slot.run.set_arg(abi::kIngressBytes, static_cast<std::uint32_t>(payload_bytes));
       slots_.push_back(std::move(slot));
+      runs_->insert(&slots_.back().run);
     }
+  }
+  ~Unit() override {
+    for (Slot& slot : slots_) runs_->erase(&slot.run);
   }
 
   Status start(std::uint32_t slot, std::uint32_t epoch, std::uint64_t sequence) override {
@@ -144,6 +175,7 @@ class Unit final : public Ingress, public Egress {
  private:
   const bool feeds_;
   const std::uint64_t payload_bytes_, buffer_bytes_;
+  const std::shared_ptr<Runs> runs_;
   // Runs and buffers are destroyed before the kernel, because XRT refuses a new image while they exist.
   xrt::kernel kernel_;
   std::vector<Slot> slots_;
@@ -166,13 +198,24 @@ class XrtCard final : public Card {
     } catch (const std::exception& problem) {
       return Error(ErrorCode::kCorrupt, std::string("XRT rejects the image: ") + problem.what());
     }
-    return guarded(ErrorCode::kEnvironment, "loading the image", [&]() -> Result<bool> {
-      const bool programmed = image_uuid_of(device_) != xclbin.get_uuid().to_string();
+    const bool programmed = image_uuid_of(device_) != xclbin.get_uuid().to_string();
+    try {
       image_ = device_.load_xclbin(xclbin);
+    } catch (const std::system_error& problem) {
+      // After the driver could not end a run, it refuses everything with EDEADLK until the device is reset.
+      const bool bad_state = std::abs(problem.code().value()) == EDEADLK;
+      return Error(bad_state ? ErrorCode::kUnavailable : ErrorCode::kEnvironment,
+                   std::string("loading the image: ") + problem.what());
+    } catch (const std::exception& problem) {
+      return Error(ErrorCode::kEnvironment, std::string("loading the image: ") + problem.what());
+    }
+    return guarded(ErrorCode::kEnvironment, "opening the image", [&]() -> Result<bool> {
+      resettable_ = has_unit_reset(image);
       const std::lock_guard lock(control_mutex_);
       control_ = xrt::ip(device_, image_, unit_name(abi::kControlKernel, abi::kControlUnit));
       loaded_ = true;
       const std::uint32_t version = control_.read_register(abi::kRegAbiVersion);
+      if (version == kAllOnes) return lost();
       if (version != abi::kAbiVersion) {
         return Error(ErrorCode::kCorrupt, "the image has ABI version " + std::to_string(version) +
                                               ", this program needs " + std::to_string(abi::kAbiVersion) +
@@ -231,8 +274,11 @@ class XrtCard final : public Card {
   Result<std::uint32_t> read(std::uint32_t offset) override {
     const std::lock_guard lock(control_mutex_);
     if (!loaded_) return no_image();
-    return guarded(ErrorCode::kUnavailable, "control registers",
-                   [&]() -> Result<std::uint32_t> { return control_.read_register(offset); });
+    return guarded(ErrorCode::kUnavailable, "control registers", [&]() -> Result<std::uint32_t> {
+      const std::uint32_t value = control_.read_register(offset);
+      if (value == kAllOnes && control_.read_register(abi::kRegAbiVersion) == kAllOnes) return lost();
+      return value;
+    });
   }
 
   Status write(std::uint32_t offset, std::uint32_t value) override {
@@ -275,6 +321,22 @@ class XrtCard final : public Card {
     return report;
   }
 
+  Status reset(ResetStep step) override {
+    switch (step) {
+      case ResetStep::kUnit:
+        if (!resettable_) break;
+        MILLRACE_TRY(abort_runs());
+        return check_alive();
+      case ResetStep::kShell:
+        MILLRACE_TRY(reset_shell());
+        return check_alive();
+      case ResetStep::kDevice:
+        unload();
+        return reset_device(device_);
+    }
+    return Card::reset(step);
+  }
+
   CardInfo info() override { return info_of(index_, device_); }
 
   Sensors sensors() override {
@@ -283,6 +345,51 @@ class XrtCard final : public Card {
   }
 
  private:
+  /// Aborts all runs. XRT's driver resets the units that execute them.
+  Status abort_runs() {
+    return guarded(ErrorCode::kUnavailable, "aborting the card's runs", [&]() -> Status {
+      for (xrt::run* const run : *runs_)
+        if (is_outstanding(*run)) static_cast<void>(run->abort());
+      if (supervisor_ && is_outstanding(supervisor_)) static_cast<void>(supervisor_.abort());
+      return {};
+    });
+  }
+
+  Status reset_shell() {
+    MILLRACE_ASSIGN(std::uint32_t state, read(abi::kRegReset));
+    if ((state & abi::kResetExists) == 0) return Card::reset(ResetStep::kShell);
+    MILLRACE_TRY(write(abi::kRegReset, 1));
+    MILLRACE_TRY(write(abi::kRegSupervisorStop, 1));
+    const auto until = std::chrono::steady_clock::now() + kShellBound;
+    const auto any_runs = [&] {
+      return std::any_of(runs_->begin(), runs_->end(),
+                         [](const xrt::run* run) { return is_outstanding(*run); });
+    };
+    do {
+      if (std::chrono::steady_clock::now() > until)
+        return Error(ErrorCode::kUnavailable, "the card's shell was reset, but its runs do not end");
+      // Some thread must wait in XRT, or XRT does not notice that runs end (README.md).
+      if (wait_supervisor(kShellPoll) != RunState::kRunning) std::this_thread::sleep_for(kShellPoll);
+      MILLRACE_ASSIGN(state, read(abi::kRegReset));
+    } while ((state & abi::kResetBusy) != 0 || any_runs());
+    return {};
+  }
+
+  Status check_alive() {
+    MILLRACE_ASSIGN(const std::uint32_t version, read(abi::kRegAbiVersion));
+    if (version == abi::kAbiVersion) return {};
+    return Error(ErrorCode::kUnavailable, "the card does not answer after a reset");
+  }
+
+  static constexpr std::chrono::seconds kShellBound{2};
+  static constexpr std::chrono::milliseconds kShellPoll{1};
+
+  // Every register of a card that is lost, or that has fallen off the PCIe bus, reads as this value.
+  static constexpr std::uint32_t kAllOnes = ~0U;
+
+  static Error lost() {
+    return Error(ErrorCode::kUnavailable, "the card is lost: its registers read all ones");
+  }
   static Error no_image() { return Error(ErrorCode::kUnavailable, "no image is loaded"); }
 
   template <class Interface>
@@ -293,7 +400,8 @@ class XrtCard final : public Card {
                                                  " bytes; 1 to " + std::to_string(kLargestFrame) +
                                                  " are possible");
     return guarded(ErrorCode::kEnvironment, unit.c_str(), [&]() -> Result<std::unique_ptr<Interface>> {
-      return std::unique_ptr<Interface>(std::make_unique<Unit>(device_, image_, unit, feeds, bytes, slots));
+      return std::unique_ptr<Interface>(
+          std::make_unique<Unit>(device_, image_, unit, feeds, bytes, slots, runs_));
     });
   }
 
@@ -313,6 +421,8 @@ class XrtCard final : public Card {
   xrt::bo report_;
   xrt::run supervisor_;
   std::vector<xrt::bo> parameters_;  // kept while the partitions may read them
+  const std::shared_ptr<Runs> runs_ = std::make_shared<Runs>();
+  bool resettable_ = false;  // whether XRT's driver can reset the image's units
 
   std::mutex control_mutex_;
   // control_mutex_ protects the members below.

@@ -119,6 +119,13 @@ inline constexpr std::uint32_t kRegFramesHigh = 0x24;
 inline constexpr std::uint32_t kRegBusyLow =
     0x28;  // r: microseconds some partition was computing, since load
 inline constexpr std::uint32_t kRegBusyHigh = 0x2c;
+// rw: a write of 1 resets the shell: all ports drain their memory accesses, all runs of ingress and egress units end
+// (egress runs as kDropped), and all frames are discarded. The epoch, the link table and the units' registers stay.
+// Reads as a combination of the bits below. Reads 0 on cards without this register, such as all hardware that
+// kernels/rtl/shell describes; emulated cards have it.
+inline constexpr std::uint32_t kRegReset = 0x30;
+inline constexpr std::uint32_t kResetBusy = 1u;    // the reset is not done yet
+inline constexpr std::uint32_t kResetExists = 2u;  // this card has the register
 
 // The link table. Row i (ImagePort::link_index) is at kLinkTable + i * kLinkRowBytes. The host writes a row after it
 // has chosen the cards of the deployment, and sets kLinkEnable last.
