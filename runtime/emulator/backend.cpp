@@ -28,10 +28,12 @@ std::optional<std::string>& selected() {
 }
 
 /// Returns the emulated cards and cables in the text format that the shim reads.
-Result<std::string> machine_of(const plan::Cluster& cluster, Fidelity fidelity, Pace pace) {
+Result<std::string> machine_of(const plan::Cluster& cluster, Fidelity fidelity, Pace pace, Manners manners) {
   Topology topology;
-  if (const char* options = std::getenv("MILLRACE_EMULATION_OPTIONS"))
-    MILLRACE_TRY(parse_options(options, topology.options));
+  const char* const given = std::getenv("MILLRACE_EMULATION_OPTIONS");
+  std::string options = given == nullptr ? "" : given;
+  if (manners == Manners::kHardware) options += " manners=hardware";
+  MILLRACE_TRY(parse_options(options, topology.options));
   if (fidelity == Fidelity::kRtl) topology.options.rtl = true;
   if (pace != 0) topology.options.pace = pace;
   std::map<std::string, std::uint32_t> index;
@@ -95,7 +97,7 @@ Result<fs::path> find_card(const fs::path& folder) {
 
 }  // namespace
 
-Status select_backend(const plan::Cluster& cluster, Fidelity fidelity, Pace pace) {
+Status select_backend(const plan::Cluster& cluster, Fidelity fidelity, Pace pace, Manners manners) {
   if (cluster.hosts.size() > 1)
     return Error(ErrorCode::kInvalidInput,
                  "cluster '" + cluster.name + "' has " + std::to_string(cluster.hosts.size()) +
@@ -108,13 +110,18 @@ Status select_backend(const plan::Cluster& cluster, Fidelity fidelity, Pace pace
     return Error(ErrorCode::kInvalidInput, "cluster '" + cluster.name +
                                                "' has real cards, which run at their own pace; "
                                                "leave out --pace, or use a cluster of emulated cards");
+  if (manners != Manners::kKind && !cluster.emulated)
+    return Error(ErrorCode::kInvalidInput,
+                 "cluster '" + cluster.name +
+                     "' has real cards; only emulated cards can be told their manners; "
+                     "leave out --manners");
   if (pace != 0 && fidelity == Fidelity::kRtl)
     return Error(ErrorCode::kInvalidInput,
                  "cards that simulate their SystemVerilog cannot keep a pace; leave out --pace or use "
                  "--fidelity functional");
   std::string text;
   if (cluster.emulated) {
-    MILLRACE_ASSIGN(text, machine_of(cluster, fidelity, pace));
+    MILLRACE_ASSIGN(text, machine_of(cluster, fidelity, pace, manners));
   }
   if (selected().has_value()) {
     if (*selected() == text) return {};

@@ -17,17 +17,24 @@ enum class Fidelity {
   kRtl,         // simulates the SystemVerilog, which must be in the cache (runtime/rtl/build.hpp)
 };
 
+/// How an emulated card behaves when it is lost, reset or loaded. README.md, "Manners", lists the differences.
+enum class Manners {
+  kKind,      // a load heals a card, and nothing takes time
+  kHardware,  // as real cards and XRT's drivers behave
+};
+
 /// Emulated cards and cables are this many times slower than the hardware is predicted to be. With 0, they are as fast
 /// as this computer can emulate them.
 using Pace = double;
 
-/// Selects the backend. For an emulated cluster, sets XILINX_XRT to the folder of Millrace's libxrt_core.so.2
+/// Selects the backend. `manners` says how emulated cards behave when they are lost, reset or loaded. For an emulated cluster, sets XILINX_XRT to the folder of Millrace's libxrt_core.so.2
 /// (MILLRACE_XRT_SHIM, or <bin>/../lib/millrace/xrt), MILLRACE_CARD to the card program, and MILLRACE_EMULATION to the
 /// cluster's topology. For a real cluster, checks that XILINX_XRT is set. Returns kInvalidInput for a non-default
-/// fidelity or a pace of a real cluster, for a pace below 1 or at rtl fidelity, for a cluster of several hosts
+/// fidelity, a pace or manners of a real cluster, for a pace below 1 or at rtl fidelity, for a cluster of several hosts
 /// (plan::cluster_of_host() returns the part of one), or for another cluster in a second call, because XRT cannot change
 /// its backend within a process. Returns kEnvironment if a file or variable is missing.
-Status select_backend(const plan::Cluster& cluster, Fidelity fidelity = Fidelity::kFunctional, Pace pace = 0);
+Status select_backend(const plan::Cluster& cluster, Fidelity fidelity = Fidelity::kFunctional, Pace pace = 0,
+                      Manners manners = Manners::kKind);
 
 /// Changes what happens to datagrams on a UDP cable of the selected emulated cluster, in both directions, from now on.
 /// Takes up to 50 ms to have an effect. Any thread may call it. Returns kNotFound if the cluster has no such

@@ -59,11 +59,21 @@ struct alignas(64) Call {
   Request request;
   std::uint32_t unit;    // compute unit for register access, packet slot for an abort
   std::uint32_t offset;  // for register access
-  std::uint32_t value;
-  std::int32_t status;  // 0 or a negative errno
-  char message[512];    // for kLoad: why loading failed
+  std::uint32_t value;   // for register access; for an abort the state in which the run ends
+  std::int32_t status;   // 0 or a negative errno
+  char message[512];     // for kLoad: why loading failed
 };
 inline constexpr std::uint32_t kCardGone = 0xffffffffu;
+
+/// What XRT's driver knows about a card, and what outlives the host if a keeper keeps the card (keeper.hpp).
+struct DriverState {
+  static constexpr std::uint32_t kMaxUnits = 128;
+  Word condition;              // EmulatedCard::Condition
+  Word loaded;                 // 1: the card has the image `uuid`
+  unsigned char uuid[16];      // of the loaded image
+  std::uint32_t units;         // of that image
+  bool resettable[kMaxUnits];  // by compute unit: whether the driver can reset the unit
+};
 
 struct ControlBlock {
   std::uint32_t magic;
@@ -72,6 +82,7 @@ struct ControlBlock {
   alignas(64) LongWord taken;      // packets that the card has read; written by the card
   alignas(64) Word completions;    // futex; completed packets modulo 2^32; written by the card
   Word waiters;                    // threads of the host that sleep on `completions`; written by the host
+  DriverState driver;              // written by the host
   Call call;
   LongWord submissions[kPacketSlots];  // ring of generation << 32 | packet slot; written by the host
   Word generation[kPacketSlots];       // incremented when a slot is submitted or freed; written by the host
@@ -103,6 +114,9 @@ struct alignas(64) Doorbell {
   // instead, it would miss that wake-up and sleep on.
   Word sleeping;
   Word alive;  // whether a process runs this card; written by the host
+  // When the card's transceivers are ready (steady clock, in nanoseconds), or 0 if they are not. A cable is up when both
+  // ends are ready. Used only with the manners of hardware; written by the host.
+  LongWord cables_up_at;
 };
 
 inline void ring(Doorbell& doorbell) {
@@ -180,6 +194,7 @@ struct Fabric {
   std::uint32_t cards, cables;
   std::uint32_t spin_nanoseconds;  // how long a card polls for work before it sleeps
   std::uint32_t rtl;               // 1: cards simulate their SystemVerilog
+  std::uint32_t hardware;          // 1: cards have the manners of hardware
   double pace;  // partitions take this many times their predicted time; 0: no time is predicted
   CableEnd cable[kMaxCables][2];
   std::uint32_t uses_udp[kMaxCables];  // 1: datagrams on the host's network instead of rings

@@ -40,6 +40,7 @@ Result<SharedMemory> SharedMemory::open(int descriptor) {
   memory.descriptor_ = descriptor;
   struct stat status {};
   if (fstat(descriptor, &status) != 0) return refused("fstat");
+  if (status.st_size == 0) return memory;
   memory.data_ = map(descriptor, static_cast<std::uint64_t>(status.st_size));
   if (memory.data_ == nullptr) return refused("mmap");
   memory.bytes_ = static_cast<std::uint64_t>(status.st_size);

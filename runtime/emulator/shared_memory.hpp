@@ -24,7 +24,7 @@ class SharedMemory {
 
   /// Creates zeroed memory whose descriptor is closed on exec. Returns kResourceExhausted if the system refuses.
   static Result<SharedMemory> create(const char* name, std::uint64_t bytes);
-  /// Maps all of a memory that another process created. Takes ownership of `descriptor`.
+  /// Maps all of a memory that another process created. Takes ownership of `descriptor`. Empty memory is not mapped.
   static Result<SharedMemory> open(int descriptor);
 
   std::byte* data() const { return data_; }

@@ -109,6 +109,63 @@ Status parse_faults(const std::vector<std::string_view>& words, Topology& topolo
   return {};
 }
 
+constexpr std::string_view kManners = "manners=", kHardware = "manners=hardware", kKind = "manners=kind";
+
+/// Sets the manners and, for hardware, the times of hardware.
+Status parse_manners(std::string_view word, Topology::Options& options) {
+  if (word != kHardware && word != kKind)
+    return wrong("option '" + std::string(word) + "': manners is kind or hardware");
+  options.manners = word == kHardware ? Manners::kHardware : Manners::kKind;
+  if (word == kKind) return {};
+  // Programming takes 1 to 3 s on an Alveo, an Aurora core holds its reset for 1.34 s and then finds its partner, and a
+  // reset of the device takes some seconds.
+  options.program_time = std::chrono::milliseconds(2000);
+  options.cable_time = std::chrono::milliseconds(1400);
+  options.reset_time = std::chrono::milliseconds(2000);
+  return {};
+}
+
+Status parse_pace(std::string_view word, std::string_view number, Topology::Options& options) {
+  if (!parse_number(number, options.pace) || !(options.pace >= 1) || options.pace > kMaxPace)
+    return wrong("option '" + std::string(word) + "': pace is a number from 1 to 1000000");
+  return {};
+}
+
+Status parse_option(std::string_view word, Topology::Options& options) {
+  using std::chrono::milliseconds, std::chrono::nanoseconds;
+  const auto equals = word.find('=');
+  const auto name = word.substr(0, equals);
+  if (name == "pace" && equals != std::string_view::npos)
+    return parse_pace(word, word.substr(equals + 1), options);
+  std::uint32_t value = 0;
+  if (equals == std::string_view::npos || !parse_number(word.substr(equals + 1), value) || value > 600'000)
+    return wrong("option '" + std::string(word) + "' is not NAME=NUMBER with a number up to 600000");
+  const std::pair<std::string_view, milliseconds*> times[] = {{"program_time", &options.program_time},
+                                                              {"cable_time", &options.cable_time},
+                                                              {"reset_time", &options.reset_time}};
+  const std::pair<std::string_view, nanoseconds*> costs[] = {{"sync_cost", &options.sync_cost},
+                                                             {"start_cost", &options.start_cost},
+                                                             {"register_cost", &options.register_cost}};
+  for (const auto& [known, time] : times)
+    if (name == known) return *time = milliseconds(value), Status();
+  for (const auto& [known, cost] : costs)
+    if (name == known) return *cost = nanoseconds(value), Status();
+  if (name == "call_timeout" && value > 0) {
+    options.call_timeout = milliseconds(value);
+  } else if (name == "spin") {
+    options.spin = std::chrono::microseconds(value);
+  } else if (name == "rtl" && value <= 1) {
+    options.rtl = value == 1;
+  } else {
+    return wrong("option '" + std::string(word) +
+                 "' is unknown, zero or too large; known options: manners (kind or hardware), program_time, "
+                 "cable_time, "
+                 "reset_time, call_timeout (> 0), sync_cost, start_cost, register_cost, spin, rtl (0 or 1), "
+                 "pace (>= 1)");
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string to_text(const Topology& topology) {
@@ -140,38 +197,24 @@ std::string to_text(const Topology& topology) {
   text += ";options program_time=" + std::to_string(o.program_time.count()) +
           " call_timeout=" + std::to_string(o.call_timeout.count()) +
           " spin=" + std::to_string(o.spin.count()) + " rtl=" + (o.rtl ? "1" : "0");
+  if (o.manners == Manners::kHardware) text += " " + std::string(kHardware);
+  for (const auto& [name, value] :
+       {std::pair("cable_time", o.cable_time.count()), std::pair("reset_time", o.reset_time.count()),
+        std::pair("sync_cost", o.sync_cost.count()), std::pair("start_cost", o.start_cost.count()),
+        std::pair("register_cost", o.register_cost.count())})
+    if (value > 0 || (o.manners == Manners::kHardware && !std::string_view(name).ends_with("cost")))
+      text += " " + std::string(name) + "=" + std::to_string(value);
   if (o.pace > 0) text += " pace=" + as_text(o.pace);
   return text;
 }
 
 Status parse_options(std::string_view text, Topology::Options& options) {
-  constexpr std::string_view kPace = "pace=";
-  for (const auto word : split(text, ' ')) {
-    if (word.starts_with(kPace)) {
-      if (!parse_number(word.substr(kPace.size()), options.pace) || !(options.pace >= 1) ||
-          options.pace > kMaxPace)
-        return wrong("option '" + std::string(word) + "': pace is a number from 1 to 1000000");
-      continue;
-    }
-    const auto equals = word.find('=');
-    std::uint32_t value = 0;
-    if (equals == std::string_view::npos || !parse_number(word.substr(equals + 1), value) || value > 600'000)
-      return wrong("option '" + std::string(word) + "' is not NAME=NUMBER with a number up to 600000");
-    const auto name = word.substr(0, equals);
-    if (name == "program_time") {
-      options.program_time = std::chrono::milliseconds(value);
-    } else if (name == "call_timeout" && value > 0) {
-      options.call_timeout = std::chrono::milliseconds(value);
-    } else if (name == "spin") {
-      options.spin = std::chrono::microseconds(value);
-    } else if (name == "rtl" && value <= 1) {
-      options.rtl = value == 1;
-    } else {
-      return wrong("option '" + std::string(word) +
-                   "' is unknown, zero or too large; "
-                   "known options: program_time, call_timeout (> 0), spin, rtl (0 or 1), pace (>= 1)");
-    }
-  }
+  const auto words = split(text, ' ');
+  // Apply the manners first, so that the order of the words does not matter.
+  for (const auto word : words)
+    if (word.starts_with(kManners)) MILLRACE_TRY(parse_manners(word, options));
+  for (const auto word : words)
+    if (!word.starts_with(kManners)) MILLRACE_TRY(parse_option(word, options));
   return {};
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/base/result.hpp"
+#include "runtime/emulator/backend.hpp"
 #include "runtime/plan/cluster.hpp"
 
 namespace millrace::runtime::emulator {
@@ -34,7 +35,13 @@ struct Topology {
     bool operator==(const Cable&) const = default;
   };
   struct Options {
+    Manners manners = Manners::kKind;
     std::chrono::milliseconds program_time{0};     // delay added to each load
+    std::chrono::milliseconds cable_time{0};       // from the end of a load until the card's cables are up
+    std::chrono::milliseconds reset_time{0};       // delay of a reset of the device
+    std::chrono::nanoseconds sync_cost{0};         // of each copy between a buffer's two copies
+    std::chrono::nanoseconds start_cost{0};        // of each start of a run
+    std::chrono::nanoseconds register_cost{0};     // of each access to a register
     std::chrono::milliseconds call_timeout{5000};  // a card that takes longer to answer is killed
     std::chrono::microseconds spin{0};             // how long cards and waiters poll before they sleep
     bool rtl = false;                              // whether cards simulate the generated SystemVerilog
@@ -54,7 +61,8 @@ std::string to_text(const Topology& topology);
 Result<Topology> parse_topology(std::string_view text);
 
 /// Parses options such as "program_time=2500 call_timeout=200" and refuses unknown words and values out of range. Times
-/// are in milliseconds, spin is in microseconds, rtl is 0 or 1, pace is a number of at least 1.
+/// are in milliseconds, spin is in microseconds, costs are in nanoseconds, rtl is 0 or 1, pace is a number of at least 1,
+/// manners is kind or hardware. With manners=hardware, times that the text does not give have the values of hardware.
 Status parse_options(std::string_view text, Topology::Options& options);
 
 }  // namespace millrace::runtime::emulator

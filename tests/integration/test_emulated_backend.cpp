@@ -90,6 +90,16 @@ TEST(EmulatedBackend, ErrorNamesAMissingLibraryOrAnInvalidClusterOrOption) {
       code(ErrorCode::kInvalidInput), "speed=11");
 }
 
+TEST(EmulatedBackend, AcceptsMannersForEmulatedCardsOnly) {
+  auto real = test_cluster();
+  real.emulated = false;
+  const auto refused =
+      emulator::select_backend(real, emulator::Fidelity::kFunctional, 0, emulator::Manners::kHardware);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code(), ErrorCode::kInvalidInput);
+  EXPECT_NE(refused.error().message().find("--manners"), std::string::npos) << refused.error().message();
+}
+
 TEST(EmulatedBackend, AllowsRtlFidelityForEmulatedCardsOnly) {
   auto real = test_cluster();
   real.emulated = false;
@@ -120,6 +130,23 @@ TEST(EmulatedTopology, ParsingAPrintedTopologyGivesTheSameTopology) {
     ASSERT_TRUE(parsed.ok()) << parsed.error().message();
     EXPECT_EQ(*parsed, topology);
   }
+}
+
+TEST(EmulatedTopology, MannersOfHardwareHaveTheTimesOfHardwareUnlessTheTextGivesOthers) {
+  using std::chrono::milliseconds;
+  emulator::Topology::Options options;
+  ASSERT_TRUE(emulator::parse_options("program_time=30 manners=hardware start_cost=1500", options).ok());
+  EXPECT_EQ(options.manners, emulator::Manners::kHardware);
+  EXPECT_EQ(options.program_time, milliseconds(30)) << "the order of the words does not matter";
+  EXPECT_EQ(options.cable_time, milliseconds(1400));
+  EXPECT_EQ(options.start_cost, std::chrono::nanoseconds(1500));
+  emulator::Topology topology;
+  topology.cards = {{"fpga0", "ku060", 1U << 30U}};
+  topology.options = options;
+  topology.options.cable_time = milliseconds(0);
+  const auto parsed = emulator::parse_topology(emulator::to_text(topology));
+  ASSERT_TRUE(parsed.ok()) << parsed.error().message();
+  EXPECT_EQ(*parsed, topology);
 }
 
 TEST(EmulatedTopology, RefusesMalformedText) {
@@ -157,6 +184,8 @@ TEST(EmulatedTopology, RefusesMalformedText) {
       {head + ";options pace=0.5", "pace is a number from 1"},
       {head + ";options pace=1e7", "pace is a number from 1"},
       {head + ";options pace=x", "pace is a number from 1"},
+      {head + ";options manners=polite", "manners is kind or hardware"},
+      {head + ";options cable_time=x", "NAME=NUMBER"},
       {head + ";speed 3", "is not a card, cable, udp, faults or options"},
       {head + ";options speed=3", "unknown"},
       {head + ";options spin=-1", "NAME=NUMBER"},

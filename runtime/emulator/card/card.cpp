@@ -21,6 +21,7 @@
 #include <thread>
 
 #include "runtime/emulator/card/image.hpp"
+#include "runtime/emulator/card/keep.hpp"
 #include "runtime/emulator/shared_memory.hpp"
 
 namespace millrace::runtime::emulator {
@@ -72,12 +73,13 @@ class Card {
   void take_command(const Command& command);
   bool answer_call();
   std::int32_t load(std::string& why);
-  void abort(std::uint32_t slot);
+  void abort(std::uint32_t slot, PacketState state);
   std::int32_t read_register(std::uint32_t unit, std::uint32_t offset, std::uint32_t& value) const;
   std::int32_t write_register(std::uint32_t unit, std::uint32_t offset, std::uint32_t value);
   bool is_register(std::uint32_t unit, std::uint32_t offset) const;
   LinkPort* link_of(std::uint32_t offset) const;
   void drop_image();
+  void reset_shell();
   void collect_faults();
   void report(abi::FaultCode code, std::uint32_t link, const std::string& detail);
   bool tell_supervisor();
@@ -212,7 +214,8 @@ bool Card::answer_call() {
       call.status = write_register(call.unit, call.offset, value);
       break;
     case Request::kAbort:
-      abort(call.unit);
+      abort(call.unit, value == static_cast<std::uint32_t>(PacketState::kTimeout) ? PacketState::kTimeout
+                                                                                  : PacketState::kAbort);
       call.status = 0;
       break;
     default:
@@ -276,13 +279,13 @@ void Card::drop_image() {
   fault_ = {};
 }
 
-void Card::abort(std::uint32_t slot) {
+void Card::abort(std::uint32_t slot, PacketState state) {
   if (image_ == nullptr) return;
   for (auto& unit : image_->units) {
     const auto found = std::find_if(unit->queue.begin(), unit->queue.end(),
                                     [slot](const Command& command) { return command.slot == slot; });
     if (found == unit->queue.end()) continue;
-    completions_.finish(*found, PacketState::kAbort);
+    completions_.finish(*found, state);
     unit->queue.erase(found);
   }
 }
@@ -316,6 +319,7 @@ std::int32_t Card::read_register(std::uint32_t unit, std::uint32_t offset, std::
       {abi::kRegFramesHigh, services_.frames >> 32},
       {abi::kRegBusyLow, busy},
       {abi::kRegBusyHigh, busy >> 32},
+      {abi::kRegReset, abi::kResetExists},
   };
   for (const auto& [at, content] : values) {
     if (at != offset) continue;
@@ -332,6 +336,10 @@ std::int32_t Card::write_register(std::uint32_t unit, std::uint32_t offset, std:
     for (auto& link : image_->links)
       if (link != nullptr) link->set_epoch(value);
     for (auto& partition : image_->partitions) partition.drop_frames(false);
+    return 0;
+  }
+  if (offset == abi::kRegReset) {
+    if (value == 1) reset_shell();
     return 0;
   }
   if (offset == abi::kRegSupervisorStop) {
@@ -353,6 +361,17 @@ std::int32_t Card::write_register(std::uint32_t unit, std::uint32_t offset, std:
   if (!taken) return status;
   link->disable();
   return -EBUSY;
+}
+
+/// Discards all frames and ends all runs of ingress and egress units.
+void Card::reset_shell() {
+  const auto epoch = services_.epoch;
+  services_.epoch = ~epoch;  // with an epoch that no run has, partitions end every run
+  for (auto& partition : image_->partitions) {
+    partition.drop_frames(true);
+    partition.advance();
+  }
+  services_.epoch = epoch;
 }
 
 void Card::collect_faults() {
@@ -419,8 +438,11 @@ Result<std::unique_ptr<Card>> open_card() {
 int main(int count, char** arguments) {
   using namespace millrace::runtime::emulator;
   const char* name = count > 1 ? arguments[1] : "";
+  if (count == 3 && std::strcmp(name, "--keep") == 0) return keep_cards(arguments[2]);
   if (fcntl(kLivenessFd, F_GETFD) < 0) {
-    std::fprintf(stderr, "do not start millrace-card by hand: Millrace starts it for each emulated card\n");
+    std::fprintf(stderr,
+                 "do not start millrace-card by hand: Millrace starts it for each emulated card; "
+                 "'millrace-card --keep SOCKET' keeps cards alive from one server to the next\n");
     return 2;
   }
   // The card must not end before the host. Ctrl-C and a service manager's SIGTERM reach the whole process

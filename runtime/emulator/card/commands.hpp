@@ -11,7 +11,7 @@
 namespace millrace::runtime::emulator {
 
 /// Those states of a packet (ert_cmd_state) that the card sets.
-enum class PacketState : std::uint32_t { kCompleted = 4, kError = 5, kAbort = 6 };
+enum class PacketState : std::uint32_t { kCompleted = 4, kError = 5, kAbort = 6, kTimeout = 8 };
 
 struct Command {
   static constexpr std::size_t kWords = 16;

@@ -73,10 +73,32 @@ std::uint32_t LinkPort::read(std::uint32_t offset) const {
   return static_cast<std::uint32_t>(high ? counter >> 32 : counter);
 }
 
+std::uint64_t LinkPort::cable_up_at() const {
+  if (fabric_.hardware == 0 || enabled_ == 0) return kNever;
+  const std::uint64_t own = fabric_.doorbell[card_].cables_up_at.load(std::memory_order_acquire),
+                      other = peer_->cables_up_at.load(std::memory_order_acquire);
+  // The time may have passed since send() or peek() looked. The caller then tries again at once.
+  const bool known_to_be_up = own == ready_[0] && other == ready_[1];
+  return own == 0 || other == 0 || known_to_be_up ? kNever : std::max(own, other);
+}
+
+/// Whether the transceivers at both ends of the cable are ready. Reads the clock only after one of them was not.
+bool LinkPort::cable_is_up() const {
+  if (fabric_.hardware == 0 || enabled_ == 0) return true;
+  const std::uint64_t own = fabric_.doorbell[card_].cables_up_at.load(std::memory_order_acquire),
+                      other = peer_->cables_up_at.load(std::memory_order_acquire);
+  if (own == 0 || other == 0) return false;
+  if (own == ready_[0] && other == ready_[1]) return true;
+  if (now_nanoseconds() < std::max(own, other)) return false;
+  ready_[0] = own;
+  ready_[1] = other;
+  return true;
+}
+
 /// Returns the registers that tell how well the link works.
 std::uint32_t LinkPort::read_status(std::uint32_t offset) const {
   if (offset == abi::kLinkStatus)
-    return (find_cable(fabric_, card_, connector_).cable != kNoCable ? 1u : 0u) |
+    return (find_cable(fabric_, card_, connector_).cable != kNoCable && cable_is_up() ? 1u : 0u) |
            (peer_in_service() ? 2u : 0u);
   if (udp_ == nullptr) {
     if (offset != abi::kLinkState || enabled_ == 0) return 0;
@@ -174,6 +196,7 @@ bool LinkPort::collides(const LinkPort& other) const {
 }
 
 bool LinkPort::peer_in_service() const {
+  if (!cable_is_up()) return false;
   if (udp_ != nullptr) {
     const link::LinkState state = udp_->report().state;
     return state == link::LinkState::kUp || state == link::LinkState::kDegraded;
@@ -186,7 +209,7 @@ bool LinkPort::peer_in_service() const {
 // The hot path begins here.
 bool LinkPort::send(const FrameKey& key, std::span<const std::byte> frame, std::uint64_t& sent,
                     std::uint64_t left_at) {
-  if (enabled_ == 0) return false;
+  if (enabled_ == 0 || !cable_is_up()) return false;
   if (udp_ != nullptr) return send_udp(key, frame, sent);
   const bool resumed = sent > 0;
   auto& s = ring_->sender;
@@ -296,6 +319,10 @@ bool LinkPort::acknowledge() {
 
 bool LinkPort::peek(Packet& packet) {
   next_arrival_ = kNever;
+  if (!cable_is_up()) {
+    next_arrival_ = cable_up_at();
+    return false;
+  }
   if (udp_ != nullptr) {
     if (!holds_packet_ && !udp_->take(arrived_)) return false;
     holds_packet_ = true;

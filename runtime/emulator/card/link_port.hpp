@@ -50,6 +50,9 @@ class LinkPort {
   /// Returns when the oldest packet that is still on the cable arrives: steady clock, in nanoseconds. Returns the largest
   /// number if the last call of peek() met no such packet.
   std::uint64_t next_arrival() const { return next_arrival_; }
+  /// Returns when the cable comes up: steady clock, in nanoseconds. Returns the largest number if send() or peek() found
+  /// the cable up, or if that time is not known yet. Until the cable is up, send() and peek() move no packet.
+  std::uint64_t cable_up_at() const;
   void take();
   /// Rings the sender's doorbell if the sender waits for credit. Called once after one or several calls of take().
   void notify_sender();
@@ -77,6 +80,7 @@ class LinkPort {
                         std::uint64_t left_at);
   bool peer_in_service() const;
   bool acknowledge();
+  bool cable_is_up() const;
 
   Fabric& fabric_;
   std::byte* const bytes_;
@@ -91,6 +95,7 @@ class LinkPort {
   Ring* ring_ = nullptr;
   std::byte* slots_ = nullptr;
   Doorbell* peer_ = nullptr;
+  mutable std::uint64_t ready_[2] = {};  // when both ends were ready, for the cable that was found to be up
   std::uint32_t generation_ = 0;
   std::uint64_t position_ = 0;  // this card's head or tail in the ring
   bool starved_ = false;

@@ -308,6 +308,7 @@ bool Partition::hand_on(Output& output) {
     } else if (output.full && !exit.done) {
       moved |= exit.channel.link->send(output.key, output.wire_form(), exit.sent, output.left_at);
       exit.done = exit.sent == output.wire_form().size();
+      if (!exit.done) wake_at_ = std::min(wake_at_, exit.channel.link->cable_up_at());
     }
   }
   if (output.full) {

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "runtime/emulator/shim/costs.hpp"
 #include "runtime/emulator/shim/handle.hpp"
 
 namespace millrace::runtime::emulator {
@@ -46,7 +47,7 @@ int copy(const Handle& device, std::uint32_t to, std::uint64_t to_offset, std::u
 }
 
 int copy_by_command(const Handle& device, const std::byte* packet) {
-  if (!device.card.alive()) return -EIO;
+  if (const int refused = device.card.refusal(); refused != 0) return refused;
   ert_start_copybo_cmd command;
   std::memcpy(&command, packet, sizeof command);
   const auto wide = [](std::uint32_t low, std::uint32_t high) { return std::uint64_t{high} << 32 | low; };
@@ -58,8 +59,7 @@ int abort_by_command(Handle& device, const std::byte* packet) {
   const auto* const command = reinterpret_cast<const ert_abort_cmd*>(packet);
   const auto aborted = static_cast<std::uint32_t>(command->exec_bo_handle);
   if (!is_packet(aborted) || !device.find(aborted).has_value()) return -EINVAL;
-  std::uint32_t unused = 0;
-  return device.card.call(Request::kAbort, aborted & ~kPacketHandles, 0, unused);
+  return device.card.abort_run(aborted & ~kPacketHandles);
 }
 
 std::uint32_t allocate_packet(Handle& device, std::size_t bytes, std::uint32_t flags) {
@@ -136,8 +136,14 @@ int xclSyncBO(xclDeviceHandle handle, xclBufferHandle buffer, xclBOSyncDirection
               size_t offset) {
   const auto found = find_part(open_device(handle), buffer, bytes, offset);
   if (!found.has_value()) return -EINVAL;
-  if (!open_device(handle).card.alive()) return -EIO;
+  const EmulatedCard& card = open_device(handle).card;
   if (found->host == nullptr || found->host == found->device) return 0;
+  spend(card.options().sync_cost);
+  if (card.reads_all_ones()) {
+    if (direction == XCL_BO_SYNC_BO_FROM_DEVICE) std::memset(found->host + offset, 0xff, bytes);
+    return 0;
+  }
+  if (!card.alive()) return -EIO;
   if (direction == XCL_BO_SYNC_BO_TO_DEVICE)
     std::memcpy(found->device + offset, found->host + offset, bytes);
   else if (direction == XCL_BO_SYNC_BO_FROM_DEVICE)

@@ -53,7 +53,8 @@ int EmulatedCard::spawn(int liveness) {
       posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0) == 0 &&
       give(control_memory_.descriptor(), kControlFd) && give(memory_.descriptor(), kMemoryFd) &&
       give(fabric_.descriptor(), kFabricFd) && give(image_memory_.descriptor(), kImageFd) &&
-      give(liveness, kLivenessFd)) {
+      give(liveness, kLivenessFd) &&
+      (keeper_ == nullptr || keeper_->diagnostics() < 0 || give(keeper_->diagnostics(), STDERR_FILENO))) {
     std::string name = "millrace-card", card = card_.name;
     char* arguments[] = {name.data(), card.data(), nullptr};
     error = posix_spawn(&process, program, &actions, &attributes, arguments, environ);
@@ -97,7 +98,10 @@ Status EmulatedCard::start() {
   liveness_ = ends[0];
   process_ = static_cast<int>(syscall(SYS_pidfd_open, process, 0));
   alive_.store(true, std::memory_order_release);
-  if (process_ >= 0 && watch()) return {};
+  if (process_ >= 0 && watch()) {
+    if (keeper_ != nullptr) keeper_->put("process" + std::to_string(index_), {liveness_, process_});
+    return {};
+  }
 
   // A card whose process is not watched must not be used. Closing the host's end of the socket ends that process.
   alive_.store(false);
@@ -113,6 +117,7 @@ Status EmulatedCard::start() {
 void EmulatedCard::leave_service() {
   auto& f = fabric();
   f.doorbell[index_].alive.store(0);
+  f.doorbell[index_].cables_up_at.store(0);
   for (std::size_t i = 0; i < cables_.size(); ++i) {
     const Topology::End ends[2] = {cables_[i].a, cables_[i].b};
     for (std::size_t end = 0; end < 2; ++end) {
@@ -153,22 +158,14 @@ bool EmulatedCard::watch() {
 /// Marks the card as dead. Called on the watching thread when the process has ended.
 void EmulatedCard::ended() {
   const std::lock_guard lock(submit_mutex_);
+  if (hardware_ && !ends_by_reset_) set_condition(Condition::kLost);
   alive_.store(false, std::memory_order_release);
   ::close(liveness_);
   process_ = liveness_ = -1;
-  for (std::uint32_t slot = 0; slot < kPacketSlots; ++slot) {
-    if (submitted_[slot] == 0) continue;
-    submitted_[slot] = 0;
-    auto& header = packet_header(slot);
-    const auto value = header.load(std::memory_order_acquire);
-    const auto state = value & 0xfu;
-    if (state < ERT_CMD_STATE_COMPLETED || state == ERT_CMD_STATE_SUBMITTED)
-      header.store((value & ~0xfu) | ERT_CMD_STATE_ERROR, std::memory_order_release);
-  }
-  auto& c = control();
-  c.completions.fetch_add(1, std::memory_order_seq_cst);
-  futex_wake(c.completions, INT_MAX);
+  // The registers of a lost card read all ones, and XRT's driver takes that for the end of the run.
+  end_runs(ends_by_reset_ ? ERT_CMD_STATE_ABORT : hardware_ ? ERT_CMD_STATE_COMPLETED : ERT_CMD_STATE_ERROR);
   leave_service();
+  auto& c = control();
   c.call.answered.store(kCardGone, std::memory_order_release);
   futex_wake(c.call.answered, INT_MAX);
 }

@@ -10,6 +10,8 @@
 #include <system_error>
 #include <thread>
 
+#include "runtime/emulator/shim/costs.hpp"
+
 namespace millrace::runtime::emulator {
 
 namespace {
@@ -41,14 +43,16 @@ int errno_of(const Error& error) {
 }  // namespace
 
 EmulatedCard::EmulatedCard(std::uint32_t index, const Topology& topology, const SharedMemory& fabric,
-                           SharedMemory control, SharedMemory memory, SharedMemory image)
+                           SharedMemory control, SharedMemory memory, SharedMemory image, KeptCards* keeper)
     : index_(index),
       card_(topology.cards[index]),
       options_(topology.options),
       cables_(topology.cables),
       fabric_(fabric),
+      keeper_(keeper),
       control_memory_(std::move(control)),
       image_memory_(std::move(image)),
+      hardware_(topology.options.manners == Manners::kHardware),
       memory_(std::move(memory)),
       submitted_(kPacketSlots, 0) {
   free_packets_.reserve(kPacketSlots);
@@ -62,7 +66,7 @@ void EmulatedCard::opened() {
 
 void EmulatedCard::closed() {
   const std::lock_guard lock(load_mutex_);
-  if (--handles_ > 0) return;
+  if (--handles_ > 0 || hardware_) return;  // a real card keeps its image and its condition
   kill();
   await_end();
   const std::lock_guard image_lock(image_mutex_);
@@ -83,14 +87,25 @@ bool EmulatedCard::busy_with_other(const Uuid& uuid) const {
          std::any_of(contexts_.begin(), contexts_.end(), [](const Context& c) { return c.users > 0; });
 }
 
+/// Sets up this process for the image that the card already runs, unless this process itself loaded the image.
+void EmulatedCard::use_image_of_former_host(const ImageLayout& layout) {
+  const std::lock_guard lock(image_mutex_);
+  if (!contexts_.empty()) return;
+  contexts_.assign(layout.header.units, {});
+  memory_.lay_out(layout.banks(), layout.groups);
+}
+
 void EmulatedCard::load(const axlf* image) {
   const auto refuse = [this](int code, const std::string& why) {
     throw std::system_error(code, std::generic_category(), "emulated card " + card_.name + ": " + why);
   };
   const std::lock_guard lock(load_mutex_);
+  // The driver asks for a bad state before it compares the uuid with that of the loaded image.
+  if (condition() != Condition::kWorks)
+    refuse(EDEADLK, "the card is in a bad state after a loss; reset the device (xbutil reset)");
   auto layout = read_layout(image, card_.memory_bytes);
   if (!layout.ok()) refuse(errno_of(layout.error()), layout.error().message());
-  if (alive() && has_image(layout->uuid)) return;
+  if (alive() && has_image(layout->uuid)) return use_image_of_former_host(*layout);
   if (busy_with_other(layout->uuid))
     refuse(EBUSY, "compute units of the loaded image are in use; release its kernels first");
   if (!memory_.lay_out(layout->banks(), layout->groups))
@@ -100,13 +115,16 @@ void EmulatedCard::load(const axlf* image) {
     const std::lock_guard image_lock(image_mutex_);
     if (uuid_ != layout->uuid) contexts_.assign(layout->header.units, {});
     uuid_ = layout->uuid;
+    resettable_ = layout->resettable;
     loaded_ = false;
+    set_image(nullptr);
   }
   auto status = alive() ? Status() : start();
   if (status.ok()) status = program(*layout);
   if (!status.ok()) refuse(errno_of(status.error()), status.error().message());
   const std::lock_guard image_lock(image_mutex_);
   loaded_ = true;
+  set_image(&*layout);
 }
 
 Status EmulatedCard::program(const ImageLayout& layout) {
@@ -120,6 +138,7 @@ Status EmulatedCard::program(const ImageLayout& layout) {
     return Error(ErrorCode::kResourceExhausted,
                  std::string("no memory for the image: ") + std::strerror(errno));
   }
+  set_cables(false);
   std::this_thread::sleep_for(options_.program_time);
   std::uint32_t unused = 0;
   std::string message;
@@ -128,11 +147,12 @@ Status EmulatedCard::program(const ImageLayout& layout) {
   if (status == -EIO)
     return Error(ErrorCode::kUnavailable, "the card process ended while it loaded the image");
   if (status != 0) return Error(ErrorCode::kInvalidInput, message);
+  set_cables(true);
   return {};
 }
 
 int EmulatedCard::open_context(const Uuid& uuid, std::uint32_t unit, bool shared) {
-  if (!alive()) return -EIO;
+  if (const int refused = refusal(); refused != 0) return refused;
   const std::lock_guard lock(image_mutex_);
   if (!loaded_ || uuid_ != uuid) return -EBUSY;
   if (unit >= contexts_.size()) return -EINVAL;
@@ -144,8 +164,12 @@ int EmulatedCard::open_context(const Uuid& uuid, std::uint32_t unit, bool shared
 }
 
 void EmulatedCard::close_context(std::uint32_t unit) {
-  const std::lock_guard lock(image_mutex_);
-  if (unit < contexts_.size() && contexts_[unit].users > 0) --contexts_[unit].users;
+  {
+    const std::lock_guard lock(image_mutex_);
+    if (unit >= contexts_.size() || contexts_[unit].users == 0) return;
+    if (--contexts_[unit].users > 0) return;
+  }
+  if (hardware_) abort_runs(unit, std::nullopt);
 }
 
 std::optional<std::uint32_t> EmulatedCard::allocate_packet() {
@@ -175,9 +199,10 @@ Word& EmulatedCard::packet_header(std::uint32_t slot) const {
 // The hot path begins here.
 int EmulatedCard::submit(std::uint32_t slot) {
   auto& c = control();
+  spend(options_.start_cost);
   {
     const std::lock_guard lock(submit_mutex_);
-    if (!alive_.load(std::memory_order_relaxed)) return -EIO;
+    if (const int refused = refusal(); refused != 0) return refused;
     const auto number = c.submitted.load(std::memory_order_relaxed);
     if (number - c.taken.load(std::memory_order_acquire) >= kPacketSlots) return -EBUSY;
     auto& header = packet_header(slot);
@@ -185,7 +210,7 @@ int EmulatedCard::submit(std::uint32_t slot) {
                  std::memory_order_relaxed);
     const auto generation = c.generation[slot].load(std::memory_order_relaxed) + 1;
     c.generation[slot].store(generation, std::memory_order_relaxed);
-    submitted_[slot] = 1;
+    submitted_[slot] = number + 1;
     c.submissions[number % kPacketSlots].store(std::uint64_t{generation} << 32 | slot,
                                                std::memory_order_relaxed);
     c.submitted.store(number + 1, std::memory_order_release);
@@ -229,7 +254,8 @@ int EmulatedCard::wait(int milliseconds) {
 int EmulatedCard::call(Request request, std::uint32_t unit, std::uint32_t offset, std::uint32_t& value,
                        std::string* message) {
   const std::lock_guard lock(call_mutex_);
-  if (!alive()) return -EIO;
+  if (!alive()) return answer_of_lost_card(request, value);
+  if (request == Request::kReadRegister || request == Request::kWriteRegister) spend(options_.register_cost);
   auto& c = control().call;
   const auto number = c.asked.load(std::memory_order_relaxed) + 1;
   c.request = request;
@@ -244,12 +270,12 @@ int EmulatedCard::call(Request request, std::uint32_t unit, std::uint32_t offset
   const auto deadline = Clock::now() + patience;
   for (;;) {
     const auto answered = c.answered.load(std::memory_order_acquire);
-    if (answered == kCardGone) return -EIO;
+    if (answered == kCardGone) return answer_of_lost_card(request, value);
     if (answered == number) break;
     if (Clock::now() >= deadline) {
       kill();
       await_end();
-      return -EIO;
+      return answer_of_lost_card(request, value);
     }
     const auto left = until(deadline);
     futex_wait(c.answered, answered, &left);

@@ -10,6 +10,7 @@
 
 #include "runtime/emulator/protocol.hpp"
 #include "runtime/emulator/shim/image_layout.hpp"
+#include "runtime/emulator/shim/kept_cards.hpp"
 #include "runtime/emulator/topology.hpp"
 
 namespace millrace::runtime::emulator {
@@ -19,7 +20,11 @@ class EmulatedCard {
  public:
   /// The object must never be destroyed, because the threads that watch the card's process use it.
   EmulatedCard(std::uint32_t index, const Topology& topology, const SharedMemory& fabric,
-               SharedMemory control, SharedMemory memory, SharedMemory image);
+               SharedMemory control, SharedMemory memory, SharedMemory image, KeptCards* keeper = nullptr);
+
+  /// Continues with a card whose process a former host started. Takes ownership of that process's descriptors. If the
+  /// former host died with runs on the card, aborts them as XRT's driver does. Called once, before any other function.
+  Status adopt(int liveness, int process);
 
   const std::string& device() const { return card_.device; }
   std::uint64_t memory_bytes() const { return card_.memory_bytes; }
@@ -33,7 +38,22 @@ class EmulatedCard {
   void load(const axlf* image);
   bool has_image(const Uuid& uuid) const;
   int open_context(const Uuid& uuid, std::uint32_t unit, bool shared);
+  /// With the manners of hardware, closing the last context of a unit aborts the unit's runs.
   void close_context(std::uint32_t unit);
+
+  // The functions below (manners.cpp) are for cards with the manners of hardware (README.md, "Manners").
+
+  /// Returns the error of commands, contexts and loads that the card cannot serve: EIO if its process has ended or, with
+  /// the manners of hardware, EDEADLK after a loss until reset(). Returns 0 if the card works.
+  int refusal() const;
+  /// Whether the card is lost, so that memory and registers read all ones.
+  bool reads_all_ones() const { return condition() == Condition::kLost; }
+  /// Resets the device: ends the card's process, and forgets the image, the contexts and any loss. Takes the option
+  /// reset_time. Returns ENOSYS for a card that has not the manners of hardware.
+  int reset();
+  /// Aborts the run of a packet (ERT_ABORT).
+  int abort_run(std::uint32_t slot);
+  const Topology::Options& options() const { return options_; }
 
   DeviceMemory& memory() { return memory_; }
 
@@ -52,11 +72,26 @@ class EmulatedCard {
            std::string* message = nullptr);
 
  private:
+  /// What a loss left behind. Only the manners of hardware know kLost and kBad.
+  enum class Condition : std::uint32_t {
+    kWorks,
+    kLost,  // the process has ended: reads return all ones, and runs complete
+    kBad,   // the driver aborted a run and could not reset the unit; the card itself still runs
+  };
+
   struct Context {
     std::uint32_t users = 0;
     bool exclusive = false;
   };
 
+  Condition condition() const {
+    return static_cast<Condition>(control().driver.condition.load(std::memory_order_acquire));
+  }
+  void set_condition(Condition condition) {
+    control().driver.condition.store(static_cast<std::uint32_t>(condition));
+  }
+  void set_image(const ImageLayout* layout);
+  void abort_runs_of_former_host();
   ControlBlock& control() const { return control_memory_.as<ControlBlock>(); }
   Fabric& fabric() const { return fabric_.as<Fabric>(); }
   Word& packet_header(std::uint32_t slot) const;
@@ -68,7 +103,14 @@ class EmulatedCard {
   void kill();
   bool await_end();
   Status program(const ImageLayout& layout);
+  void use_image_of_former_host(const ImageLayout& layout);
   bool busy_with_other(const Uuid& uuid) const;
+  bool runs(std::uint32_t slot) const;
+  std::uint32_t unit_of(std::uint32_t slot) const;
+  void end_runs(std::uint32_t state);
+  void abort_runs(std::uint32_t unit, std::optional<std::uint32_t> only);
+  int answer_of_lost_card(Request request, std::uint32_t& value) const;
+  void set_cables(bool up);
 
   // The members below are constant after construction.
   const std::uint32_t index_;
@@ -76,7 +118,10 @@ class EmulatedCard {
   const Topology::Options options_;
   const std::vector<Topology::Cable> cables_;
   const SharedMemory& fabric_;
+  KeptCards* const keeper_;  // null: the card ends with this process
   SharedMemory control_memory_, image_memory_;
+
+  const bool hardware_;  // whether the card has the manners of hardware
 
   std::atomic<bool> alive_{false};
 
@@ -87,6 +132,7 @@ class EmulatedCard {
   Uuid uuid_{};                    // uuid of the image to which the contexts belong
   bool loaded_ = false;            // whether a running card has the image uuid_
   std::vector<Context> contexts_;  // one for each compute unit
+  std::vector<bool> resettable_;   // by compute unit: whether the driver can reset the unit
 
   DeviceMemory memory_;
 
@@ -96,7 +142,9 @@ class EmulatedCard {
   int process_ = -1;         // pidfd, for signals; -1: no process
   int liveness_ = -1;        // host's end of a socket; closing it ends the card
   std::vector<std::uint32_t> free_packets_;
-  std::vector<std::uint8_t> submitted_;  // indexed by slot: whether its packet was ever submitted
+  std::vector<std::uint64_t>
+      submitted_;               // by slot: 1 + number of the packet's last submission; 0: never submitted
+  bool ends_by_reset_ = false;  // whether the host itself ends the process
 };
 
 }  // namespace millrace::runtime::emulator

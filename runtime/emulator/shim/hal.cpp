@@ -27,8 +27,12 @@ using namespace millrace::runtime::emulator;
 /// The emulated cards and cables of this process, as MILLRACE_EMULATION describes them.
 struct Machine {
   Machine();
-  Status build(const Topology& topology);
+  Status build(const std::string& text, const Topology& topology);
+  Status find_keeper(const std::string& text, const Topology& topology);
+  Status make_fabric(const Topology& topology);
+  Status add_card(std::uint32_t index, const Topology& topology);
 
+  std::unique_ptr<KeptCards> keeper;  // null: cards end with this process
   SharedMemory fabric_memory;
   std::vector<std::unique_ptr<EmulatedCard>> cards;  // empty if MILLRACE_EMULATION describes none or is wrong
   std::string problem;                               // why MILLRACE_EMULATION is wrong
@@ -52,13 +56,15 @@ Machine::Machine() {
   const char* text = std::getenv("MILLRACE_EMULATION");
   if (text == nullptr) return;
   const auto topology = parse_topology(text);
-  const auto status = topology.ok() ? build(*topology) : Status(topology.error());
+  const auto status = topology.ok() ? build(text, *topology) : Status(topology.error());
   if (status.ok()) return;
+  for (auto& card : cards)
+    static_cast<void>(card.release());  // threads that watch their processes may use them
   cards.clear();
   problem = status.error().message();
 }
 
-Status Machine::build(const Topology& topology) {
+Status Machine::make_fabric(const Topology& topology) {
   MILLRACE_ASSIGN(fabric_memory,
                   SharedMemory::create("millrace-fabric",
                                        fabric_bytes(static_cast<std::uint32_t>(topology.cables.size()))));
@@ -69,6 +75,7 @@ Status Machine::build(const Topology& topology) {
   fabric.spin_nanoseconds =
       static_cast<std::uint32_t>(std::chrono::nanoseconds(topology.options.spin).count());
   fabric.rtl = topology.options.rtl ? 1 : 0;
+  fabric.hardware = topology.options.manners == Manners::kHardware ? 1 : 0;
   fabric.pace = topology.options.pace;
   for (std::size_t i = 0; i < topology.cables.size(); ++i) {
     fabric.cable[i][0] = {topology.cables[i].a.card, topology.cables[i].a.connector};
@@ -79,13 +86,75 @@ Status Machine::build(const Topology& topology) {
       fabric.times[i].latency_nanoseconds = static_cast<std::uint64_t>(cable.latency_ns * fabric.pace);
     }
   }
-  for (std::uint32_t i = 0; i < topology.cards.size(); ++i) {
-    MILLRACE_ASSIGN(auto control, SharedMemory::create("millrace-control", kControlBytes));
-    MILLRACE_ASSIGN(auto memory, SharedMemory::create("millrace-memory", topology.cards[i].memory_bytes));
-    MILLRACE_ASSIGN(auto image, SharedMemory::create("millrace-image", sizeof(ImageHeader)));
-    cards.push_back(std::make_unique<EmulatedCard>(i, topology, fabric_memory, std::move(control),
-                                                   std::move(memory), std::move(image)));
+  return {};
+}
+
+/// Returns shared memory that a former host stored at the keeper under the name, or nothing if there is none.
+Result<std::vector<SharedMemory>> kept_memory(KeptCards* keeper, const std::string& name) {
+  std::vector<SharedMemory> memory;
+  if (keeper == nullptr) return memory;
+  for (const int descriptor : keeper->take(name)) {
+    MILLRACE_ASSIGN(auto one, SharedMemory::open(descriptor));
+    memory.push_back(std::move(one));
   }
+  return memory;
+}
+
+/// Connects to the keeper that MILLRACE_CARDS names. Does nothing if the variable is not set.
+Status Machine::find_keeper(const std::string& text, const Topology& topology) {
+  const char* const path = std::getenv("MILLRACE_CARDS");
+  if (path == nullptr || *path == '\0') return {};
+  if (topology.options.manners != Manners::kHardware)
+    return Error(ErrorCode::kInvalidInput,
+                 "MILLRACE_CARDS is set, but only cards with the manners of hardware outlive their host; use "
+                 "--manners "
+                 "hardware, or unset MILLRACE_CARDS");
+  MILLRACE_ASSIGN(keeper, KeptCards::connect(path));
+  MILLRACE_ASSIGN(auto kept, kept_memory(keeper.get(), "machine"));
+  if (!kept.empty()) {
+    const std::string of_keeper(reinterpret_cast<const char*>(kept[0].data()), kept[0].bytes());
+    if (of_keeper == text) return {};
+    return Error(ErrorCode::kInvalidInput,
+                 std::string("MILLRACE_CARDS: the keeper at ") + path + " keeps another machine: '" +
+                     of_keeper + "'; use the same cluster and options, or start another keeper");
+  }
+  MILLRACE_ASSIGN(auto machine, SharedMemory::create("millrace-machine", text.size()));
+  text.copy(reinterpret_cast<char*>(machine.data()), text.size());
+  keeper->put("machine", {machine.descriptor()});
+  return {};
+}
+
+Status Machine::add_card(std::uint32_t index, const Topology& topology) {
+  const std::string number = std::to_string(index);
+  MILLRACE_ASSIGN(auto memory, kept_memory(keeper.get(), "card" + number));
+  if (memory.size() != 3) {
+    memory.resize(3);
+    MILLRACE_ASSIGN(memory[0], SharedMemory::create("millrace-control", kControlBytes));
+    MILLRACE_ASSIGN(memory[1], SharedMemory::create("millrace-memory", topology.cards[index].memory_bytes));
+    MILLRACE_ASSIGN(memory[2], SharedMemory::create("millrace-image", sizeof(ImageHeader)));
+    if (keeper != nullptr)
+      keeper->put("card" + number, {memory[0].descriptor(), memory[1].descriptor(), memory[2].descriptor()});
+  }
+  cards.push_back(std::make_unique<EmulatedCard>(index, topology, fabric_memory, std::move(memory[0]),
+                                                 std::move(memory[1]), std::move(memory[2]), keeper.get()));
+  const auto process = keeper == nullptr ? std::vector<int>() : keeper->take("process" + number);
+  return process.size() == 2 ? cards.back()->adopt(process[0], process[1]) : Status();
+}
+
+Status Machine::build(const std::string& text, const Topology& topology) {
+  MILLRACE_TRY(find_keeper(text, topology));
+  MILLRACE_ASSIGN(auto fabric, kept_memory(keeper.get(), "fabric"));
+  if (!fabric.empty()) {
+    fabric_memory = std::move(fabric[0]);
+    if (fabric_memory.bytes() < sizeof(Fabric) || fabric_memory.as<Fabric>().magic != kProtocolMagic)
+      return Error(
+          ErrorCode::kEnvironment,
+          "MILLRACE_CARDS: the kept cards belong to another build of Millrace; start another keeper");
+  } else {
+    MILLRACE_TRY(make_fabric(topology));
+    if (keeper != nullptr) keeper->put("fabric", {fabric_memory.descriptor()});
+  }
+  for (std::uint32_t i = 0; i < topology.cards.size(); ++i) MILLRACE_TRY(add_card(i, topology));
   return {};
 }
 
@@ -153,6 +222,7 @@ int xclOpenContext(xclDeviceHandle handle, const xuid_t uuid, unsigned unit, boo
   Handle& device = open_device(handle);
   Uuid wanted;
   std::memcpy(wanted.data(), uuid, wanted.size());
+  if (device.card.refusal() == -EDEADLK) return -EDEADLK;
   if (unit == kVirtualUnit) return device.card.has_image(wanted) ? 0 : -EBUSY;
   const int status = device.card.open_context(wanted, unit, shared);
   if (status != 0) return status;
@@ -212,6 +282,18 @@ __attribute__((visibility("hidden"))) void* millrace_no_such_object() {
 
 }  // extern "C"
 
+/// Resets the device. XRT's library exports this function with a C++ name, and `xbutil reset` calls it. As in XRT, the
+/// buffers and contexts of this process are lost, and only XCL_USER_RESET is possible.
+int xclInternalResetDevice(xclDeviceHandle handle, xclResetKind kind) {
+  if (kind != XCL_USER_RESET) return -EINVAL;
+  Handle& device = open_device(handle);
+  {
+    const std::lock_guard lock(device.mutex);
+    device.contexts.clear();
+  }
+  return device.card.reset();
+}
+
 #define MILLRACE_ALIAS(symbol, target) asm(".globl " #symbol "\n.set " #symbol ", " #target);
 MILLRACE_ALIAS(xclReClock2, millrace_nothing_to_do)
 MILLRACE_ALIAS(xclUnmapBO, millrace_nothing_to_do)
@@ -245,7 +327,6 @@ MILLRACE_ALIAS(_Z17xclGraphUpdateRTPPvPKcS1_m, millrace_no_such_call)
 MILLRACE_ALIAS(_Z17xclLoadXclBinMetaPvPK4axlf, millrace_no_such_call)
 MILLRACE_ALIAS(_Z17xclStartProfilingPviPKcS1_j, millrace_no_such_call)
 MILLRACE_ALIAS(_Z20xclCloseExportHandlei, millrace_no_such_call)
-MILLRACE_ALIAS(_Z22xclInternalResetDevicePv12xclResetKind, millrace_no_such_call)
 MILLRACE_ALIAS(_Z22xclUpdateSchedulerStatPv, millrace_no_such_call)
 MILLRACE_ALIAS(_ZN12xclcpuemhal29CpuemShim11deviceQueryEN8xrt_core5query8key_typeE, millrace_no_such_call)
 MILLRACE_ALIAS(_ZN12xclcpuemhal29CpuemShim11handleCheckEPv, millrace_no_such_object)

@@ -110,6 +110,23 @@ Status read_memory(Bytes image, std::uint64_t memory_bytes, ImageLayout& layout)
   return {};
 }
 
+/// Finds the kernels that declare swReset="true" in the section EMBEDDED_METADATA. XRT's driver resets their units when it
+/// aborts a run.
+Result<std::vector<bool>> read_resettable(Bytes image, const ImageHeader& header) {
+  std::vector<bool> resettable(header.units, false);
+  MILLRACE_ASSIGN(const auto bytes, section(image, EMBEDDED_METADATA));
+  if (!bytes.has_value()) return resettable;
+  const std::string_view xml(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+  for (std::uint32_t unit = 0; unit < header.units; ++unit) {
+    const std::string_view name(header.unit[unit].name);
+    const auto tag = xml.find("<kernel name=\"" + std::string(name.substr(0, name.find(':'))) + "\"");
+    if (tag == std::string_view::npos) continue;
+    resettable[unit] =
+        xml.substr(tag, xml.find('>', tag) - tag).find("swReset=\"true\"") != std::string_view::npos;
+  }
+  return resettable;
+}
+
 }  // namespace
 
 Result<ImageLayout> read_layout(const axlf* image, std::uint64_t memory_bytes) {
@@ -128,6 +145,7 @@ Result<ImageLayout> read_layout(const axlf* image, std::uint64_t memory_bytes) {
   if (layout.uuid == Uuid{}) return wrong("header: the uuid is zero");
   MILLRACE_TRY(read_units(bytes, layout.header));
   MILLRACE_TRY(read_memory(bytes, memory_bytes, layout));
+  MILLRACE_ASSIGN(layout.resettable, read_resettable(bytes, layout.header));
   MILLRACE_ASSIGN(const auto data, section(bytes, EMULATION_DATA));
   if (data.has_value()) layout.emulation_data = *data;
   return layout;

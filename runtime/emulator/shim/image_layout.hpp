@@ -58,6 +58,8 @@ using Uuid = std::array<unsigned char, 16>;
 struct ImageLayout {
   Uuid uuid{};
   ImageHeader header{};  // compute units and banks
+  std::vector<bool>
+      resettable{};  // by compute unit: whether its kernel declares swReset, as XRT's driver asks for
   std::vector<DeviceMemory::Group> groups;
   std::span<const ImageHeader::Bank> banks() const { return {header.bank, header.banks}; }
   std::span<const std::byte> emulation_data;  // points into the image; empty if the section is absent
