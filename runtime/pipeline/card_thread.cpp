@@ -15,7 +15,11 @@ constexpr std::chrono::milliseconds kPatience{50};
 constexpr std::chrono::milliseconds kBetweenSessions{2};
 constexpr std::chrono::milliseconds kDrainAtEnd{500};
 
+// The memory and the registers of a card that is lost read as this value, and its runs seem to complete.
+constexpr std::uint32_t kAllOnes = ~0U;
+
 std::string fault_text(const abi::FaultReport& report) {
+  if (report.magic == kAllOnes) return "it is lost: its memory reads all ones";
   if (report.magic != abi::FaultReport{}.magic) return "its supervisor ended";
   std::string text = "it reports that it was stopped";
   if (report.code == abi::FaultCode::kLinkDown)
@@ -99,6 +103,10 @@ bool Engine::take_result(std::uint32_t position, std::uint32_t index, std::uint6
   const auto trailer = egress.fetch(slot_number);
   if (!trailer.ok()) {
     report_loss(position, trailer.error().message());
+    return false;
+  }
+  if (trailer->magic == kAllOnes) {
+    report_loss(position, "it is lost: its memory reads all ones");
     return false;
   }
   const Schedule::Egress& plan = schedule_.egresses[index];

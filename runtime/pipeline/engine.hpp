@@ -144,6 +144,8 @@ class Engine final : public Pipeline {
     bool parked = false;      // whether the thread does not use the card
     bool in_session = false;  // whether the thread waits for egress runs
     std::uint64_t restarts = 0;
+    std::size_t first_step =
+        0;  // where the next recovery begins: a card::ResetStep; only the recovery thread uses it
     std::thread thread;
   };
 
@@ -189,6 +191,8 @@ class Engine final : public Pipeline {
   bool back_off();
   std::chrono::milliseconds longer_backoff() const;
   bool bring_back();
+  Status heal(std::uint32_t position);
+  Status reload(std::uint32_t position, bool image_stays);
   bool resume();
   bool await_links();
   bool a_card_is_lost();

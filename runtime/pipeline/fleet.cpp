@@ -91,16 +91,23 @@ Status Fleet::open(const CardSource& source) {
   return {};
 }
 
-Status Fleet::load(std::uint32_t position) {
+Status Fleet::load(std::uint32_t position, bool image_stays) {
   OpenCard& open_card = cards_[position];
   const auto changed = open_card.card->load(deployment_.images.at(endpoint(position).image));
   if (!changed.ok()) return released_unless_ok(position, changed.error());
   // If this fleet loads a card for a second time, the card was lost after the first time.
-  if (*changed || open_card.loaded_before) {
+  if (*changed || (open_card.loaded_before && !image_stays)) {
     open_card.programmed.fetch_add(1);
     if (options_.on_programmed) options_.on_programmed(cluster_card(position).name);
   }
   open_card.loaded_before = true;
+  return {};
+}
+
+Status Fleet::reset(std::uint32_t position, card::ResetStep step) {
+  const Status done = cards_[position].card->reset(step);
+  if (!done.ok()) return done.error().within(describe(position) + ", " + to_string(step) + " reset");
+  cards_[position].resets[static_cast<std::size_t>(step)].fetch_add(1);
   return {};
 }
 
@@ -184,10 +191,9 @@ Status Fleet::enable_links(std::uint32_t position) {
 std::optional<Fleet::TrainingLink> Fleet::training_link() {
   for (std::uint32_t link = 0; link < binding_.channels.size(); ++link) {
     const BoundChannel& bound = binding_.channels[link];
-    if (deployment_.plan.channels[bound.channel].transport != plan::Transport::kUdp) continue;
     const auto status = cards_[bound.producer].card->read(
         abi::kLinkTable + bound.producer_row * abi::kLinkRowBytes + abi::kLinkStatus);
-    constexpr std::uint32_t kUp = 3;  // the cable is present and the peer is in service
+    constexpr std::uint32_t kUp = 3;  // the cable is up and the peer is in service
     if (!status.ok()) return TrainingLink{link, bound.producer, status.error()};
     if ((*status & kUp) != kUp) return TrainingLink{link, bound.producer, {}};
   }
@@ -200,6 +206,8 @@ CardStatus Fleet::describe_card(std::uint32_t position) const {
   status.card = cluster_card(position).name;
   status.image = endpoint(position).image;
   status.programmed = cards_[position].programmed.load();
+  for (std::size_t step = 0; step < card::kResetSteps; ++step)
+    status.resets[step] = cards_[position].resets[step].load();
   status.parameters = cards_[position].parameters.load();
   return status;
 }

@@ -2,6 +2,7 @@
 // a loss. A thread reads the cards' counters. A `position` is the index of a card in Binding::cards.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -35,8 +36,12 @@ class Fleet {
   /// Opens the cards. Error messages name the endpoint (the plan's name for the card) and the card.
   Status open(const CardSource& source);
 
-  /// Loads the image onto the card. Different cards may be loaded at once. A failure releases the card.
-  Status load(std::uint32_t position);
+  /// Loads the image onto the card. Different cards may be loaded at once. A failure releases the card. If a reset of the
+  /// card kept its image (`image_stays`), XRT does not program the card again, and the card is not counted as programmed.
+  Status load(std::uint32_t position, bool image_stays = false);
+
+  /// Resets the card (card::Card::reset()) and counts a reset that succeeded. Before kDevice, the card must be released.
+  Status reset(std::uint32_t position, card::ResetStep step);
 
   /// Opens the units, loads the partitions' parameters, writes the link table (without enabling links), and starts the
   /// supervisor (the unit that reports faults). Only one card at a time may be set up. A failure releases the card.
@@ -63,8 +68,8 @@ class Fleet {
     std::uint32_t producer;  // position of the card that sends
     Status read;             // an error if the producer's registers could not be read
   };
-  /// Returns a UDP link whose two ends have not exchanged greetings since enable_links(), or nothing if there is no such
-  /// link. Links that do not use UDP exchange no greetings.
+  /// Returns a link that is not up, or nothing if there is no such link. A link is up if its cable is up and both ends
+  /// are enabled; the ends of a UDP link must also have exchanged greetings.
   std::optional<TrainingLink> training_link();
 
   // Access to units by their index in the schedule. Not allowed while their card is released.
@@ -99,6 +104,7 @@ class Fleet {
     std::unique_ptr<card::Card> card;
     std::vector<std::uint32_t> ingresses, egresses;  // indices into the schedule's units
     std::atomic<std::uint64_t> programmed{0}, parameters{0};
+    std::array<std::atomic<std::uint64_t>, card::kResetSteps> resets{};  // by card::ResetStep
     bool loaded_before = false;  // whether this fleet has loaded the card
   };
 

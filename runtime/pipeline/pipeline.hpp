@@ -8,6 +8,7 @@
 // the pipeline reloads the card with back-off; meanwhile submit() returns kUnavailable.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -85,6 +86,8 @@ struct CardStatus {
   CardState state = CardState::kLoading;
   std::uint64_t restarts = 0;
   std::uint64_t programmed = 0;  // how often an image was programmed on the card
+  std::array<std::uint64_t, card::kResetSteps>
+      resets{};                  // how often recovery reset the card, by card::ResetStep
   std::uint64_t parameters = 0;  // how often parameters were written to its partitions
   std::uint64_t frames = 0;      // frames computed since the image was loaded
   double busy_seconds = 0;

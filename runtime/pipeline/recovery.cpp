@@ -15,8 +15,8 @@ namespace {
 constexpr std::chrono::milliseconds kFlushBound{2000};
 constexpr std::chrono::milliseconds kPoll{1};
 // How long recovery waits for links before it raises the epoch, which discards all frames on the cards, and tries
-// again. Waiting longer would delay the loading of a card that is lost meanwhile.
-constexpr std::chrono::milliseconds kLinkBound{1000};
+// again. A cable of a real card comes up 1.4 s after a load of the card at either end.
+constexpr std::chrono::milliseconds kLinkBound{4000};
 constexpr std::chrono::milliseconds kStatusBound{250};  // longest time that status() waits for the cards
 constexpr std::chrono::seconds kRepeatAfter{30};        // pause before the same loss is logged again
 constexpr std::chrono::milliseconds kLongestStop = std::chrono::hours(24);
@@ -32,7 +32,14 @@ Status Engine::start(const CardSource& source) {
   MILLRACE_TRY(fleet_.open(source));
   // Program all cards at once, because programming a real card takes seconds.
   std::vector<Status> loaded(fleet_.size());
-  at_all_cards([&](std::uint32_t position) { loaded[position] = fleet_.load(position); });
+  at_all_cards([&](std::uint32_t position) {
+    loaded[position] = fleet_.load(position);
+    // A process that died with runs on the card left it in a bad state, which only a reset of the device ends.
+    const bool unusable =
+        !loaded[position].ok() && loaded[position].error().code() == ErrorCode::kUnavailable;
+    if (unusable && fleet_.reset(position, card::ResetStep::kDevice).ok())
+      loaded[position] = fleet_.load(position);
+  });
   for (const Status& status : loaded) MILLRACE_TRY(status);
   for (std::uint32_t position = 0; position < fleet_.size(); ++position) {
     MILLRACE_TRY(fleet_.set_up(position));
@@ -177,6 +184,8 @@ void Engine::recover() {
     reason = lost_reason_;
     const bool calm = Clock::now() - last_resume_ > options_.restart_backoff_maximum;
     backoff_ = calm ? options_.restart_backoff_initial : longer_backoff();
+    if (calm)
+      for (CardThread& card_thread : card_threads_) card_thread.first_step = 0;
     next_try_.store(Clock::now() + backoff_);
   }
   log_losses();
@@ -284,11 +293,8 @@ bool Engine::bring_back() {
   for (std::uint32_t position = 0; position < fleet_.size(); ++position) {
     CardThread& card_thread = card_threads_[position];
     if (!card_thread.lost.load()) continue;
-    fleet_.release(position);
-    Status loaded = fleet_.load(position);
-    if (loaded.ok()) loaded = fleet_.set_up(position);
-    if (loaded.ok()) loaded = fleet_.write_epoch(position, epoch_.load());
-    card_thread.only_link.store(false);
+    // A card that only reported a lost link still works, so it needs no reset.
+    const Status loaded = card_thread.only_link.exchange(false) ? reload(position, false) : heal(position);
     if (!loaded.ok()) {
       if (is_new(loaded.error().message())) {
         log::warning("pipeline", with_model(loaded.error().message() + "; next attempt in " +
@@ -303,6 +309,31 @@ bool Engine::bring_back() {
     card_wake_.notify_all();
   }
   return all;
+}
+
+// Resets a lost card and opens it again. Tries the steps of a reset in their order, until the card works. A card that was
+// lost again soon after a step begins with the next step. A card without any reset is only loaded again.
+Status Engine::heal(std::uint32_t position) {
+  CardThread& card_thread = card_threads_[position];
+  std::optional<Status> loaded;
+  for (std::size_t index = card_thread.first_step; index < card::kResetSteps; ++index) {
+    const auto step = static_cast<card::ResetStep>(index);
+    if (step == card::ResetStep::kDevice) fleet_.release(position);
+    const Status reset = fleet_.reset(position, step);
+    if (!reset.ok()) continue;
+    loaded = reload(position, step != card::ResetStep::kDevice);
+    if (!loaded->ok()) continue;
+    card_thread.first_step = std::min(index + 1, card::kResetSteps - 1);
+    return *loaded;
+  }
+  return loaded ? *loaded : reload(position, false);
+}
+
+Status Engine::reload(std::uint32_t position, bool image_stays) {
+  fleet_.release(position);
+  MILLRACE_TRY(fleet_.load(position, image_stays));
+  MILLRACE_TRY(fleet_.set_up(position));
+  return fleet_.write_epoch(position, epoch_.load());
 }
 
 // Enables the links, starts the egress runs and lets frames in. Called when all cards have the same epoch (the number
@@ -337,8 +368,8 @@ bool Engine::resume() {
   return true;
 }
 
-// Waits until the two ends of each UDP link have exchanged greetings. Frames that entered the pipeline earlier would
-// have to wait for the links. If a card is lost meanwhile, its links cannot come up, and the card is the reason.
+// Waits until each link is up: its cable, and the peers at both ends. Frames that entered the pipeline earlier would have
+// to wait for the links. If a card is lost meanwhile, its links cannot come up, and the card is the reason.
 bool Engine::await_links() {
   const Clock::time_point until = Clock::now() + kLinkBound;
   for (;;) {

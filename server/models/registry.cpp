@@ -108,6 +108,10 @@ void sample_card(const Labelled& of_card, const runtime::pipeline::CardStatus& c
   of_card.counter("millrace_card_restarts_total", "Times the card failed and was reloaded.", card.restarts);
   of_card.counter("millrace_card_programmed_total", "Times an image was loaded on the card.",
                   card.programmed);
+  for (std::size_t step = 0; step < card.resets.size(); ++step)
+    of_card.with({{"step", to_string(static_cast<runtime::card::ResetStep>(step))}})
+        .counter("millrace_card_resets_total", "Times recovery reset the card, by what was reset.",
+                 card.resets[step]);
   of_card.counter("millrace_card_frames_total",
                   "Frames that the card computed since an image was last loaded.", card.frames);
   of_card.counter("millrace_card_busy_seconds_total",

@@ -154,6 +154,13 @@ double busy_ratio(const pipeline::CardStatus& card, models::Model& model) {
   return model.busy().of(card.card, card.busy_seconds, models::BusyRatios::Clock::now());
 }
 
+json::object resets_of(const pipeline::CardStatus& card) {
+  json::object resets;
+  for (std::size_t step = 0; step < card.resets.size(); ++step)
+    resets[to_string(static_cast<runtime::card::ResetStep>(step))] = card.resets[step];
+  return resets;
+}
+
 json::array cards_of(const pipeline::PipelineStatus& status, models::Model& model) {
   return list(status.cards, [&](const auto& card) {
     return json::object{{"endpoint", card.endpoint},
@@ -164,6 +171,7 @@ json::array cards_of(const pipeline::PipelineStatus& status, models::Model& mode
                         {"answers", card.answers},
                         {"restarts", card.restarts},
                         {"programmed", card.programmed},
+                        {"resets", resets_of(card)},
                         {"frames", card.frames},
                         {"busy_seconds", card.busy_seconds},
                         {"busy_ratio", busy_ratio(card, model)},

@@ -21,6 +21,10 @@ std::uint32_t row_register(std::uint32_t row, std::uint32_t field) {
   return abi::kLinkTable + row * abi::kLinkRowBytes + field;
 }
 
+bool is_link_status(std::uint32_t offset) {
+  return offset >= abi::kLinkTable && (offset - abi::kLinkTable) % abi::kLinkRowBytes == abi::kLinkStatus;
+}
+
 }  // namespace
 
 class FakeIngress final : public card::Ingress {
@@ -152,6 +156,7 @@ class FakeCard final : public card::Card {
     std::unique_lock lock(world_.mutex_);
     world_.changed_.wait(lock, [&] { return !state().registers_hung; });
     if (!world_.operate(card_)) return lost();
+    if (is_link_status(offset) && world_.cable_is_up(card_, offset)) return 3U;
     return state().registers[offset];
   }
   Status write(std::uint32_t offset, std::uint32_t value) override {
@@ -183,6 +188,15 @@ class FakeCard final : public card::Card {
   abi::FaultReport fault_report() override {
     const std::lock_guard lock(world_.mutex_);
     return state().fault;
+  }
+  Status reset(card::ResetStep step) override {
+    const std::lock_guard lock(world_.mutex_);
+    state().tried_resets.push_back(step);
+    if (!state().resets.contains(step)) return card::Card::reset(step);
+    state().hung = false;
+    for (auto& [name, unit] : state().units)
+      for (auto& [slot, run] : unit.runs) run.state = RunState::kDone;
+    return {};
   }
   card::CardInfo info() override { return {}; }
 
@@ -391,6 +405,29 @@ void FakeWorld::hold_ingress(std::uint32_t card, bool held) {
     for (auto& [slot, run] : unit.runs)
       if (run.state == RunState::kRunning) run.state = RunState::kDone;
   }
+}
+
+bool FakeWorld::cable_is_up(std::uint32_t card, std::uint32_t status_register) {
+  const bool udp = std::any_of(cluster_.cables.begin(), cluster_.cables.end(), [](const plan::Cable& cable) {
+    return cable.protocol == plan::CableProtocol::kUdp;
+  });
+  return !udp && !cables_down_ &&
+         cards_[card].registers[status_register - abi::kLinkStatus + abi::kLinkEnable] == 1;
+}
+
+void FakeWorld::take_cables_down(bool down) {
+  const std::lock_guard lock(mutex_);
+  cables_down_ = down;
+}
+
+void FakeWorld::support_resets(std::uint32_t card, std::set<card::ResetStep> steps) {
+  const std::lock_guard lock(mutex_);
+  cards_[card].resets = std::move(steps);
+}
+
+std::vector<card::ResetStep> FakeWorld::tried_resets(std::uint32_t card) {
+  const std::lock_guard lock(mutex_);
+  return cards_[card].tried_resets;
 }
 
 void FakeWorld::hang(std::uint32_t card) {

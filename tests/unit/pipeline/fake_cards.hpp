@@ -40,6 +40,12 @@ class FakeWorld {
   void hang(std::uint32_t card);
   /// While `hung` is true, reading a register of the card blocks.
   void hang_registers(std::uint32_t card, bool hung);
+  /// While `down` is true, no cable is up, so the ends of links do not see each other.
+  void take_cables_down(bool down);
+  /// Sets the steps of Card::reset() that the card supports; at first none. Each of them ends a hang.
+  void support_resets(std::uint32_t card, std::set<runtime::card::ResetStep> steps);
+  /// Returns the steps of all calls of Card::reset(), supported or not, in their order.
+  std::vector<runtime::card::ResetStep> tried_resets(std::uint32_t card);
   /// Makes the card lose its next frame without dying. The egress run ends as dropped.
   void drop_next(std::uint32_t card);
   /// Alters the next status trailer (which follows a frame's payload) that is fetched from the card.
@@ -82,6 +88,8 @@ class FakeWorld {
     bool alive = false, stalled = false, open = false, drop = false, supervised = false, hung = false,
          held = false, registers_hung = false;
     std::uint32_t refuse = 0, loads = 0, parameter_loads = 0;
+    std::set<runtime::card::ResetStep> resets;
+    std::vector<runtime::card::ResetStep> tried_resets;
     std::map<std::string, Bytes> parameters;  // by unit, loaded since the last programming
     runtime::plan::abi::FaultReport fault;
     Change change_trailer;
@@ -93,6 +101,7 @@ class FakeWorld {
   };
 
   // The following functions are called with mutex_ held.
+  bool cable_is_up(std::uint32_t card, std::uint32_t status_register);
   bool operate(std::uint32_t card);
   void die(std::uint32_t card);
   std::uint32_t epoch(std::uint32_t card);
@@ -108,6 +117,7 @@ class FakeWorld {
   std::condition_variable changed_;
   std::vector<State> cards_;
   std::uint64_t operations_ = 0, fatal_ = 0;
+  bool cables_down_ = false;
 };
 
 }  // namespace millrace::tests
