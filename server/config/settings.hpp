@@ -20,6 +20,7 @@ struct Settings {
   std::string cluster;    // empty: an emulated cluster that fits the first deployment
   std::string host_name;  // empty: the machine's name
   std::string fidelity = "functional";
+  std::string manners = "kind";
   bool allow_plugins = false;  // load the libraries of plugins that deployments contain
   std::uint64_t pace = 0;      // 0: emulated cards run as fast as they can
 
@@ -110,6 +111,7 @@ inline constexpr std::array<std::string_view, 5> kLevels = {"debug", "info", "wa
 inline constexpr std::array<std::string_view, 2> kFormats = {"text", "json"};
 inline constexpr std::array<std::string_view, 2> kCompatibilities = {"none", "triton"};
 inline constexpr std::array<std::string_view, 2> kFidelities = {"functional", "rtl"};
+inline constexpr std::array<std::string_view, 2> kManners = {"kind", "hardware"};
 inline constexpr std::array<std::string_view, 3> kModes = {"none", "explicit", "poll"};
 inline constexpr std::array<std::string_view, 4> kPolicies = {"auto", "overlap", "rolling", "drain"};
 
@@ -123,6 +125,8 @@ inline constexpr Setting kSettings[] = {
      "cluster"},
     {"fidelity", "--fidelity", Text{&Settings::fidelity, kFidelities},
      "How cards are emulated: functional, or rtl (simulates their SystemVerilog)"},
+    {"manners", "--manners", Text{&Settings::manners, kManners},
+     "How emulated cards behave when they are lost, reset or loaded: kind, or hardware (as real cards)"},
     {"allow_plugins", "--allow-plugins", Switch{&Settings::allow_plugins},
      "Run the code of plugins that deployments contain, on emulated cards and with the server's rights"},
     {"pace", "--pace", Count{&Settings::pace, 1, 1'000'000},

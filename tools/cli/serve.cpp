@@ -195,6 +195,11 @@ runtime::emulator::Fidelity fidelity_of(const Settings& settings) {
   return is_rtl(settings) ? Fidelity::kRtl : Fidelity::kFunctional;
 }
 
+runtime::emulator::Manners manners_of(const Settings& settings) {
+  using runtime::emulator::Manners;
+  return settings.manners == "hardware" ? Manners::kHardware : Manners::kKind;
+}
+
 unsigned io_threads(const Settings& settings) {
   if (settings.http_threads > 0) return static_cast<unsigned>(settings.http_threads);
   return std::clamp(std::thread::hardware_concurrency() / 2, 1U, 4U);
@@ -399,8 +404,8 @@ Status run(const ServeCommand& command, std::ostream& out) {
   MILLRACE_ASSIGN(const auto deployments, load_deployments(settings));
   MILLRACE_ASSIGN(const Cluster cluster, choose_cluster(settings, deployments));
   MILLRACE_ASSIGN(const Cluster local, local_cluster(settings, cluster));
-  MILLRACE_TRY(
-      runtime::emulator::select_backend(local, fidelity_of(settings), static_cast<double>(settings.pace)));
+  MILLRACE_TRY(runtime::emulator::select_backend(local, fidelity_of(settings),
+                                                 static_cast<double>(settings.pace), manners_of(settings)));
   MILLRACE_ASSIGN(options.max_body_bytes, longest_body(live, deployments));
   MILLRACE_TRY(fit_connections(settings, deployments, cluster, options));
 
