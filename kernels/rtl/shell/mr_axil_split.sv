@@ -1,8 +1,9 @@
 /// One AXI4-Lite slave in front of N other slaves. Each of them has a window of 4 KiB, which the address bits above 11 select.
 ///
-/// Handles one write and one read at a time, independently. A write is accepted after both its address and its data have arrived. Bit (or
-/// field) i of the m_ vectors belongs to window i. Addresses and write data go to all windows; only the selected window gets valid. An
-/// access outside all windows is answered with DECERR. Address, data and response are registers.
+/// Handles one write and one read at a time, independently. A write's address and its data are accepted in any order, and the next write's
+/// only after this one's response. Bit (or field) i of the m_ vectors belongs to window i. Addresses and write data go to all windows; only
+/// the selected window gets valid. An access outside all windows is answered with DECERR. No output depends combinationally on an input, as
+/// AXI demands (AMBA AXI, A3.2.1).
 `default_nettype none
 module mr_axil_split #(
   parameter integer N = 2,  // 1 to 16
@@ -50,36 +51,50 @@ module mr_axil_split #(
   localparam logic [1:0] DECERR = 2'b11;
 
   // Writes
-  logic          w_waiting;  // for the window's response
+  logic          aw_held, w_held;  // the present write's address and data have arrived
+  logic          w_outside;        // its address belongs to no window
+  logic          w_waiting;        // for the window's response
+  logic          aw_now, w_now, w_issue, w_done;
   logic [SW-1:0] w_window;
-  assign s_awready = s_awvalid && s_wvalid && !w_waiting && !s_bvalid;
-  assign s_wready  = s_awready;
+  assign aw_now  = aw_held || (s_awvalid && s_awready);
+  assign w_now   = w_held || (s_wvalid && s_wready);
+  assign w_issue = aw_held && w_held && !w_waiting && !s_bvalid;
+  assign w_done  = s_bvalid && s_bready;
   always_ff @(posedge clk) begin
-    if (s_awready) begin
-      m_awaddr <= s_awaddr[11:0];
-      m_wdata  <= s_wdata;
-      m_wstrb  <= s_wstrb;
-      w_window <= SW'(s_awaddr[15:12]);
+    if (s_awvalid && s_awready) begin
+      m_awaddr  <= s_awaddr[11:0];
+      w_window  <= SW'(s_awaddr[15:12]);
+      w_outside <= 32'(s_awaddr[15:12]) >= N;
+    end
+    if (s_wvalid && s_wready) begin
+      m_wdata <= s_wdata;
+      m_wstrb <= s_wstrb;
     end
     if (rst) begin
+      s_awready <= 1'b0;
+      s_wready  <= 1'b0;
+      aw_held   <= 1'b0;
+      w_held    <= 1'b0;
       w_waiting <= 1'b0;
       s_bvalid  <= 1'b0;
       s_bresp   <= 2'b00;
       m_awvalid <= '0;
       m_wvalid  <= '0;
     end else begin
+      aw_held   <= aw_now && !w_done;
+      w_held    <= w_now && !w_done;
+      s_awready <= !aw_now || w_done;
+      s_wready  <= !w_now || w_done;
       m_awvalid <= m_awvalid & ~m_awready;
       m_wvalid  <= m_wvalid & ~m_wready;
-      if (s_bvalid && s_bready) s_bvalid <= 1'b0;
-      if (s_awready) begin
-        if (32'(s_awaddr[15:12]) < N) begin
-          w_waiting <= 1'b1;
-          m_awvalid <= N'(1) << s_awaddr[15:12];
-          m_wvalid  <= N'(1) << s_awaddr[15:12];
-        end else begin
-          s_bvalid <= 1'b1;
-          s_bresp  <= DECERR;
-        end
+      if (w_done) s_bvalid <= 1'b0;
+      if (w_issue && w_outside) begin
+        s_bvalid <= 1'b1;
+        s_bresp  <= DECERR;
+      end else if (w_issue) begin
+        w_waiting <= 1'b1;
+        m_awvalid <= N'(1) << w_window;
+        m_wvalid  <= N'(1) << w_window;
       end
       if (w_waiting && m_bvalid[w_window]) begin
         w_waiting <= 1'b0;
