@@ -281,16 +281,18 @@ Status check_cables(const Cluster& cluster, const std::string& from, const std::
   const double needed = frames_per_second * gigabits_a_frame;
   // If a cable limits the frame rate, its load equals its capacity except for rounding errors.
   if (needed <= slowest.gigabits_per_second * (1 + 1e-6)) return {};
+  const std::string limit = slowest.limit.empty() ? "" : " because of " + slowest.limit;
+  const std::string remedy = slowest.limit.empty()
+                                 ? "or use cables of at least " + number(needed) + " Gbit/s"
+                                 : "or use devices whose links carry at least " + number(needed) + " Gbit/s";
   return Error(
       ErrorCode::kDoesNotFit,
       "at " + std::to_string(static_cast<std::uint64_t>(std::ceil(frames_per_second))) +
           " frames/s, cable '" + slowest.name + "' " + between + " would have to carry " + number(needed) +
-          " Gbit/s, but it carries " + number(slowest.gigabits_per_second) + "; lower the rate to at most " +
+          " Gbit/s, but it carries " + number(slowest.gigabits_per_second) + limit +
+          "; lower the rate to at most " +
           std::to_string(static_cast<std::uint64_t>(slowest.gigabits_per_second / gigabits_a_frame)) +
-          " frames/s, "
-          "cut the model elsewhere (--partitions), add a cable, "
-          "or use cables of at least " +
-          number(needed) + " Gbit/s");
+          " frames/s, cut the model elsewhere (--partitions), add a cable, " + remedy);
 }
 
 }  // namespace

@@ -37,6 +37,7 @@ void add_cables(const runtime::plan::Cluster& cluster, CableLoad& load) {
     if (!forth && !back) continue;
     load.cables.push_back(cable.name);
     load.capacity += cable.gigabits_per_second;
+    if (!cable.limit.empty()) load.limit = cable.limit;
   }
 }
 
@@ -111,6 +112,9 @@ std::string terminal(const Communication& communication, bool colour) {
              right(number(load.wire_bytes), 15) + right(fixed(load.gigabits_per_second, 3), 10) +
              right(fixed(load.capacity, 0), 9) + right(percent(load.share()), 8) + "\n";
     out += "  the bytes that a cable carries for a frame include headers, padding and CRCs\n";
+    for (const auto& load : communication.loads)
+      if (!load.limit.empty())
+        out += wrapped(load.from + " > " + load.to + " is limited by " + load.limit, "  ", "  ");
   }
   if (communication.check.ok()) out += wrapped(kProof, "  ", "  ");
   return out;
@@ -135,14 +139,16 @@ boost::json::object facts(const Communication& communication) {
                                     {"credits", m.credits},
                                     {"buffer_bytes", m.buffer_bytes()}});
   for (const auto& load : communication.loads)
-    loads.push_back(json::object{{"from", load.from},
-                                 {"to", load.to},
-                                 {"cables", joined_names(load.cables)},
-                                 {"messages", load.messages},
-                                 {"wire_bytes", load.wire_bytes},
-                                 {"gigabits_per_second", load.gigabits_per_second},
-                                 {"capacity_gigabits_per_second", load.capacity},
-                                 {"share", load.share()}});
+    loads.push_back(
+        json::object{{"from", load.from},
+                     {"to", load.to},
+                     {"cables", joined_names(load.cables)},
+                     {"messages", load.messages},
+                     {"wire_bytes", load.wire_bytes},
+                     {"gigabits_per_second", load.gigabits_per_second},
+                     {"capacity_gigabits_per_second", load.capacity},
+                     {"limit", load.limit.empty() ? json::value(nullptr) : json::value(load.limit)},
+                     {"share", load.share()}});
   return {{"messages", std::move(messages)},
           {"loads", std::move(loads)},
           {"fault", communication.check.ok() ? json::value(nullptr)

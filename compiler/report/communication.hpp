@@ -36,6 +36,7 @@ struct CableLoad {
   std::uint64_t wire_bytes = 0;     // for each frame, with headers, padding and CRCs
   double gigabits_per_second = 0;   // at the predicted frame rate; 0 if nothing was predicted
   double capacity = 0;              // Gbit/s of all these cables together
+  std::string limit;  // what limits the cables' rate, if not the cables (plan::Cable::limit); or empty
   double share() const { return capacity > 0 ? gigabits_per_second / capacity : 0; }
 };
 

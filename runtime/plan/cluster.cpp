@@ -5,6 +5,7 @@
 
 #include "runtime/base/socket_address.hpp"
 #include "runtime/base/text.hpp"
+#include "runtime/plan/transceivers.hpp"
 #include "runtime/plan/yaml.hpp"
 
 namespace millrace::runtime::plan {
@@ -244,6 +245,8 @@ Status read_cables(const yaml::Mapping& top, const std::string& file, Cluster& o
     if (cable.gigabits_per_second <= 0) return map.error("gigabits_per_second", "must be above 0");
     MILLRACE_ASSIGN(cable.latency_ns, read_latency(map, 0.0));
     MILLRACE_TRY(read_protocol(map, file, out, cable));
+    limit_rate(cable, out.device_of(*out.find_card(cable.a.card)),
+               out.device_of(*out.find_card(cable.b.card)));
     out.cables.push_back(std::move(cable));
   }
   return {};
@@ -424,10 +427,10 @@ Result<Device> load_device(const std::filesystem::path& path) {
   MILLRACE_ASSIGN(const yaml::Node root, yaml::load(path));
   const std::string file = path.string();
   MILLRACE_ASSIGN(const auto map,
-                  yaml::Mapping::of(
-                      root, file, "device",
-                      {"schema", "part", "family", "platform", "plan_only", "clock_mhz", "resources",
-                       "regions", "shell", "shell_of_platform", "link", "memory", "connectors", "sources"}));
+                  yaml::Mapping::of(root, file, "device",
+                                    {"schema", "part", "family", "platform", "plan_only", "clock_mhz",
+                                     "resources", "regions", "shell", "shell_of_platform", "link", "memory",
+                                     "connectors", "transceivers", "sources"}));
   MILLRACE_TRY(check_file_schema(map));
   Device out;
   out.name = path.stem().string();
@@ -449,9 +452,13 @@ Result<Device> load_device(const std::filesystem::path& path) {
   MILLRACE_ASSIGN(out.shell_of_platform, read_resources(map, file, "shell_of_platform"));
   MILLRACE_TRY(check_shell(map, out));
   MILLRACE_ASSIGN(out.link, read_resources(map, file, "link"));
-  MILLRACE_ASSIGN(const std::uint64_t connectors, map.integer("connectors", 0));
+  MILLRACE_ASSIGN(out.transceivers, read_transceivers(map, file, out.regions));
+  MILLRACE_ASSIGN(const std::uint64_t connectors, map.integer("connectors", out.transceivers.quads.size()));
   if (connectors > kMaxConnectors)
     return map.error("connectors", "at most " + std::to_string(kMaxConnectors) + " are allowed");
+  if (connectors < out.transceivers.quads.size())
+    return map.error("connectors", "fewer than the " + std::to_string(out.transceivers.quads.size()) +
+                                       " quads of 'transceivers'; each quad is a connector");
   out.connectors = static_cast<std::uint32_t>(connectors);
   if (const yaml::Node* sources = map.find("sources")) {
     if (sources->kind != yaml::Node::Kind::kMapping)

@@ -34,6 +34,31 @@ struct Region {
   bool operator==(const Region&) const = default;
 };
 
+/// A transceiver of a card: its connector for a cable (a QSFP cage), as the vendor's linker names it.
+struct Quad {
+  std::string port;             // name of the serial port: "io_gt_qsfp0_00"
+  std::string reference_clock;  // name of the port of its reference clock: "io_clk_qsfp0_refclka_00"
+  std::string region;           // name of the region next to the transceiver; empty if unknown
+  bool operator==(const Quad&) const = default;
+};
+
+/// What a platform has for cables, and how the vendor's Aurora core at each end of a cable is built. Everything that
+/// Millrace emits for cables, and the rate that plans assume for them, comes from here.
+struct Transceivers {
+  std::uint32_t lanes = 0;              // serial lanes of a cable; 0: the file describes no transceivers
+  double lane_gigabits_per_second = 0;  // line rate of each lane, before the 64B/66B code
+  double reference_mhz = 0;             // clock at each quad's `reference_clock`
+  std::string free_clock;               // name of a clock of 100 MHz that always runs
+  std::vector<Quad> quads;              // by connector; may be fewer than the device's connectors
+
+  /// Returns the rate at which the core carries data: all lanes, without the 2 bits of each 66 that the code takes.
+  double core_gigabits_per_second() const { return lanes * lane_gigabits_per_second * 64 / 66; }
+  /// Returns the clock, in MHz, at which the core delivers words of a link. The core cannot wait, so the clock of the
+  /// image that receives them must not be slower. Returns 0 if the device has no transceivers.
+  double core_mhz() const;
+  bool operator==(const Transceivers&) const = default;
+};
+
 struct Device {
   std::string name;       // "ku060"; the same as the file's name
   std::string part;       // "xcku060"
@@ -47,6 +72,7 @@ struct Device {
   std::vector<Region> regions;  // never empty
   std::vector<MemoryBank> memory;
   std::uint32_t connectors = 0;                // link connectors (QSFP or network ports)
+  Transceivers transceivers;                   // of the platform; `lanes` is 0 if the device has no platform
   std::map<std::string, std::string> sources;  // name of a figure -> where the figure comes from
   bool operator==(const Device&) const = default;
 };
@@ -94,11 +120,16 @@ enum class CableProtocol {
 struct Cable {
   std::string name;  // if absent: "fpga0-fpga1"
   CableEnd a, b;
-  double gigabits_per_second = 0;  // in each direction, > 0
+  // In each direction, > 0. load_cluster() stores the rate at which packets pass, the least of three: the cable's own
+  // rate (from the file), and at both ends the rates of the Aurora core and of the link port.
+  double gigabits_per_second = 0;
   double latency_ns = 0;
   CableProtocol protocol = CableProtocol::kAurora;
   std::uint32_t mtu = 1500;  // for UDP: longest IP packet in bytes
   CableFaults faults{};      // for emulated UDP cables
+  // What limits gigabits_per_second, with its figures, if it is not the cable itself: "the Aurora core of device u280
+  // (1 lane at 10.3125 Gbit/s)". Empty otherwise.
+  std::string limit{};
 
   /// Returns the number of payload bytes in a packet on this cable. The last packet of a frame may have fewer.
   std::uint32_t packet_bytes() const;
@@ -159,6 +190,12 @@ constexpr std::uint64_t frame_bytes_on_udp(std::uint64_t frame_bytes, std::uint6
   if (packet_bytes == 0) return 0;
   return frame_bytes + (frame_bytes + packet_bytes - 1) / packet_bytes * kDatagramOverheadBytes;
 }
+
+/// Lowers the rate of an Aurora cable to what the Aurora cores and the link ports at its ends carry, and stores in
+/// `limit` which of them is slowest. A link port moves one word of kPacketWordBytes in each clock cycle of the device. A
+/// device without transceivers limits the rate by its port alone, and a device without a clock not at all. Cables of other
+/// protocols stay as they are.
+void limit_rate(Cable& cable, const Device& a, const Device& b);
 
 /// Reads and checks a cluster and its devices (`<devices_dir>/<device>.yaml`; by default, the folder
 /// `devices` next to the cluster file's folder). Error messages name file, line and key.

@@ -44,7 +44,6 @@ void add_replica(const Deployment& deployment, const std::string& behind, Cluste
     cluster.cards.push_back({cards.back(), endpoint.device, ""});
     Device& device = cluster.devices[endpoint.device];
     device.name = endpoint.device;
-    device.clock_mhz = 100;
     device.regions = {{"all", {}, {"DDR[0]"}, "device"}};
   }
   std::vector<std::uint32_t> connectors(endpoints.size(), 0);
@@ -83,7 +82,12 @@ Result<Cluster> emulated_cluster_for(const LoadedDeployment& deployment, std::ui
     std::vector<MemoryBank>& banks = cluster.devices[image.device].memory;
     const std::uint64_t most = banks.empty() ? kLeastMemoryBytes : banks[0].capacity_bytes;
     banks = {{"DDR[0]", std::max(most, needed), kBandwidthBytesPerSecond}};
+    if (const double clock = deployment.records.at(image.name).clock_mhz; clock > 0)
+      cluster.devices[image.device].clock_mhz = clock;
   }
+  for (Cable& cable : cluster.cables)
+    limit_rate(cable, cluster.device_of(*cluster.find_card(cable.a.card)),
+               cluster.device_of(*cluster.find_card(cable.b.card)));
   return cluster;
 }
 

@@ -134,7 +134,8 @@ void print_text(const std::vector<Row>& rows, const plan::Cluster& cluster, bool
   for (const plan::Cable& cable : cluster.cables) {
     out << "cable " << cable.name << ": " << cable.a.card << "/" << cable.a.connector << " - " << cable.b.card
         << "/" << cable.b.connector << ", " << cable.gigabits_per_second << " Gbit/s each way"
-        << (cable.protocol == plan::CableProtocol::kUdp ? " over UDP\n" : "\n");
+        << (cable.protocol == plan::CableProtocol::kUdp ? " over UDP" : "")
+        << (cable.limit.empty() ? "" : ", limited by " + cable.limit) << '\n';
   }
   if (checked && !cluster.cables.empty()) {
     out << "cables are listed as in the cluster file; "

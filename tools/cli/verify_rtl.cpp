@@ -140,7 +140,7 @@ class Run {
       const auto [place, fresh] = cables_.try_emplace({cable.name, card}, 0);
       if (fresh)
         place->second =
-            system_.add_cable(cable.name + " from " + card, cable.gigabits_per_second, cable.latency_ns);
+            system_.add_cable(cable.name + " from " + card, rate_of(channel, cable), cable.latency_ns);
       const Key producer{channel.producer.partition, channel.producer.port},
           consumer{channel.consumer.partition, channel.consumer.port};
       system_.add_channel(channel.name, ends_out_.at(producer), ends_in_.at(consumer), place->second,
@@ -154,10 +154,22 @@ class Run {
     return Error(ErrorCode::kInternal, "channel '" + channel.name + "' was bound to no cable");
   }
 
+  /// Returns the rate of a channel's cable in Gbit/s. A packed image can have another clock than the cluster's device, and
+  /// then its link ports have another rate.
+  double rate_of(const plan::Channel& channel, const plan::Cable& cable) const {
+    double rate = cable.gigabits_per_second;
+    if (cable.protocol != plan::CableProtocol::kAurora) return rate;
+    for (const auto& end : {channel.producer, channel.consumer}) {
+      const double clock = deployment_.records.at(plan_.find_partition(end.partition)->image).clock_mhz;
+      if (clock > 0) rate = std::min(rate, 8 * plan::kPacketWordBytes * clock / 1000);
+    }
+    return rate;
+  }
+
   /// Returns the number of clock cycles for which a frame of the channel occupies the cable.
   double cycles_of(const plan::Channel& channel, const plan::Cable& cable) const {
     const std::uint64_t bytes = compiler::emit::bytes_on_wire(channel);
-    return static_cast<double>(bytes) * 8 * system_.clock_mhz() / (cable.gigabits_per_second * 1000);
+    return static_cast<double>(bytes) * 8 * system_.clock_mhz() / (rate_of(channel, cable) * 1000);
   }
 
   /// Computes every host partition whose inputs for the frame are complete, and feeds the results to the cards.

@@ -215,6 +215,19 @@ TEST(Communication, RefusesMoreBytesPerSecondThanTheCableCarries) {
   EXPECT_TRUE(build(tests::chain_program(2), 2, cluster, 1e6 / 832).ok()) << "a full cable is none too full";
 }
 
+TEST(Communication, ErrorNamesTheCoreOrPortThatLimitsTheCable) {
+  Cluster cluster = meshed(2, 0.001);
+  cluster.cables[0].limit = "the Aurora core of device x (1 lane at 0.001 Gbit/s)";
+  const auto made = build(tests::chain_program(2), 2, cluster);
+  ASSERT_TRUE(made.ok()) << made.error().message();
+  const auto status = check_communication(made->plan, cluster, made->binding, 2000);
+  ASSERT_FALSE(status.ok());
+  expect(
+      status.error().message(),
+      "but it carries 0.001 because of the Aurora core of device x (1 lane at 0.001 Gbit/s); lower the rate");
+  expect(status.error().message(), "use devices whose links carry at least 0.001664 Gbit/s");
+}
+
 TEST(Communication, RefusesAChannelBetweenCardsWithoutACable) {
   const auto made = build(tests::chain_program(2), 2, meshed(2));
   ASSERT_TRUE(made.ok());

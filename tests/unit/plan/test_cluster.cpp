@@ -104,6 +104,8 @@ TEST(ShippedDevices, EveryFileNamesTheSourceOfEachFigure) {
     EXPECT_TRUE(device->sources.contains("resources") || device->sources.contains("regions")) << file.path();
     EXPECT_EQ(device->link == Resources{}, !device->sources.contains("link")) << file.path();
     EXPECT_EQ(device->platform.empty(), !device->sources.contains("platform")) << file.path();
+    EXPECT_EQ(device->transceivers.lanes == 0, !device->sources.contains("transceivers")) << file.path();
+    EXPECT_EQ(device->platform.empty(), device->transceivers.lanes == 0) << file.path();
     EXPECT_GT(device->regions.front().resources.lut, device->shell.lut) << file.path();
   }
 }
@@ -309,7 +311,7 @@ TEST_F(ClusterFile, ReadsUdpCables) {
            "gigabits_per_second: 100, protocol: udp, mtu: 9000,\n"
            "     faults: {loss: 0.01, duplicate: 0.02, reorder: 0.03, bit_errors: 1.0e-6, latency_ns: 5.0e4, "
            "gigabits_per_second: 9.5, outage: true}}\n"
-           "  - {a: {card: a, connector: 1}, b: {card: b, connector: 1}, gigabits_per_second: 10}\n");
+           "  - {a: {card: a, connector: 1}, b: {card: b, connector: 1}, gigabits_per_second: 5}\n");
   ASSERT_TRUE(cluster.ok()) << cluster.error().message();
   const Cable& udp = cluster->cables[0];
   EXPECT_EQ(udp.protocol, CableProtocol::kUdp);
@@ -320,7 +322,68 @@ TEST_F(ClusterFile, ReadsUdpCables) {
   EXPECT_EQ(udp.faults, (CableFaults{0.01, 0.02, 0.03, 1e-6, 5e4, 9.5, true}));
   EXPECT_EQ(cluster->cables[1].protocol, CableProtocol::kAurora);
   EXPECT_EQ(cluster->cables[1].packet_bytes(), kPacketBytes);
-  EXPECT_EQ(cluster->cables[1].aurora_gigabits_per_second(), 10);
+  EXPECT_EQ(cluster->cables[1].aurora_gigabits_per_second(), 5);
+}
+
+/// The expected rates: a lane at 10.3125 Gbit/s carries 64 bits of data in each 66, so 10 Gbit/s. A link port moves 64
+/// bits in each clock cycle: at 250 MHz 16 Gbit/s, at 100 MHz 6.4.
+TEST_F(ClusterFile, RateOfACableIsTheLeastOfCableCoreAndPort) {
+  const std::string regions =
+      "regions: [{name: SLR0, resources: {lut: 5}}, {name: SLR2, resources: {lut: 6}}]\n";
+  const auto device = [&](const std::string& mhz, const std::string& lanes) {
+    return "schema: 1\npart: p\nfamily: xcu\nclock_mhz: " + mhz + "\n" + regions +
+           "memory: [{name: m, capacity_bytes: 4096, bandwidth_bytes_per_second: 1}]\n"
+           "transceivers:\n  lanes: " +
+           lanes +
+           "\n  gigabits_per_second: 10.3125\n  reference_mhz: 156.25\n  free_clock: c\n  quads:\n"
+           "    - {port: io_gt_qsfp0_00, reference_clock: io_clk_qsfp0_refclka_00, region: SLR2}\n"
+           "    - {port: io_gt_qsfp1_00, reference_clock: io_clk_qsfp1_refclka_00}\n";
+  };
+  write("devices/one.yaml", device("250", "1"));
+  write("devices/four.yaml", device("250", "4"));
+  const auto cable = [&](const std::string& a, const std::string& b, const std::string& rate) {
+    const auto cluster = load("schema: 1\nemulated: true\ncards:\n  - {name: a, device: " + a +
+                              "}\n  - {name: b, device: " + b +
+                              "}\ncables:\n  - {a: {card: a, connector: 0}, b: {card: b, connector: 0}, "
+                              "gigabits_per_second: " +
+                              rate + "}\n");
+    EXPECT_TRUE(cluster.ok()) << cluster.error().message();
+    return std::pair(cluster->cables[0].gigabits_per_second, cluster->cables[0].limit);
+  };
+  EXPECT_EQ(cable("one", "one", "9"), std::pair(9.0, std::string()));
+  EXPECT_EQ(cable("one", "four", "95"),
+            std::pair(10.0, std::string("the Aurora core of device one (1 lane at 10.3125 Gbit/s)")));
+  EXPECT_EQ(cable("four", "four", "95"),
+            std::pair(16.0, std::string("the link port of device four (64 bits at 250 MHz)")));
+  EXPECT_EQ(cable("four", "small", "95"),
+            std::pair(6.4, std::string("the link port of device small (64 bits at 100 MHz)")));
+  const auto read = load_device(directory_.path() / "devices/one.yaml");
+  ASSERT_TRUE(read.ok()) << read.error().message();
+  EXPECT_EQ(read->connectors, 2U);
+  EXPECT_EQ(read->transceivers.quads[0], (Quad{"io_gt_qsfp0_00", "io_clk_qsfp0_refclka_00", "SLR2"}));
+}
+
+TEST_F(ClusterFile, RefusesInvalidTransceivers) {
+  const std::string keys[] = {"lanes: 1", "gigabits_per_second: 10", "reference_mhz: 156.25", "free_clock: c",
+                              "quads: [{port: p, reference_clock: r}]"};
+  const auto with = [&](std::size_t changed, const std::string& value) {
+    std::string text = std::string(kSmall) + "transceivers:\n";
+    for (std::size_t i = 0; i < std::size(keys); ++i) text += "  " + (i == changed ? value : keys[i]) + "\n";
+    return device_refusal(text, static_cast<int>(10 + changed));
+  };
+  EXPECT_EQ(with(0, "lanes: 1"), "accepted");
+  has(with(0, "lanes: 5"), "lanes: must be 1 to 4");
+  has(with(1, "gigabits_per_second: 40"), "must be above 0 and at most 32.75");
+  has(with(2, "reference_mhz: 0.15625"), "reference_mhz: must be 60 to 820");
+  has(with(3, "free_clock: \"\""), "free_clock: is empty");
+  has(with(4, "quads: []"), "quads: at least one is needed");
+  has(with(4, "quads: [{port: p, reference_clock: r, region: SLR9}]"), "no region 'SLR9'");
+  has(with(4, "quads: [{port: p, reference_clock: r}, {port: p, reference_clock: r}]"), "'p' is used twice");
+  has(with(4, "quads: [{port: p, reference_clock: \"\"}]"), "reference_clock: is empty");
+  std::string text = kSmall;
+  text.replace(text.find("connectors: 2"), 13, "connectors: 0");
+  for (const std::string& key : keys) text += (&key == keys ? "transceivers:\n  " : "  ") + key + "\n";
+  has(device_refusal(text, 8), "connectors: fewer than the 1 quads of 'transceivers'");
 }
 
 TEST_F(ClusterFile, RefusesInvalidUdpCables) {
