@@ -251,8 +251,10 @@ TEST_F(Vitis, ReadmeNamesImagesThatVitisCannotBuild) {
   device_.clock_mhz = 100;
   EXPECT_NE(note().find("slower than the 156.25 MHz"), std::string::npos);
   device_.clock_mhz = 250;
-  device_.platform = "xilinx_other_1";
-  EXPECT_NE(note().find("names of the transceivers of platform xilinx_other_1"), std::string::npos);
+  device_.transceivers.lanes = 4;
+  EXPECT_NE(note().find("cables of 4 lanes, but the kernel of a cable has 1"), std::string::npos);
+  device_.transceivers = {};
+  EXPECT_NE(note().find("the file of device u280 has no key 'transceivers'"), std::string::npos);
   image_.top.reset();
   EXPECT_NE(note().find("no generated SystemVerilog of one partition"), std::string::npos);
 }
@@ -495,12 +497,14 @@ TEST_F(VitisLinks, LinkConfigurationConnectsEachNetworkPortToItsAuroraKernel) {
                    {"connect", "io_clk_qsfp0_refclka_00:image0_cable0/gt_refclk"},
                    {"connect", "image0_cable0/gt_port:io_gt_qsfp0_00"},
                    {"connect", "image0_cable0/init_clk:ii_level0_wire/ulp_m_aclk_freerun_ref_00"},
+                   {"slr", "image0_cable0:SLR2"},
                    {"sc", "image0.link1_tx:image0_cable1.tx_axis"},
                    {"sc", "image0_cable1.rx_axis:image0.link1_rx"},
                    {"connect", "image0_cable1/up:image0/link1_up"},
                    {"connect", "io_clk_qsfp1_refclka_00:image0_cable1/gt_refclk"},
                    {"connect", "image0_cable1/gt_port:io_gt_qsfp1_00"},
-                   {"connect", "image0_cable1/init_clk:ii_level0_wire/ulp_m_aclk_freerun_ref_00"}}));
+                   {"connect", "image0_cable1/init_clk:ii_level0_wire/ulp_m_aclk_freerun_ref_00"},
+                   {"slr", "image0_cable1:SLR2"}}));
   EXPECT_EQ(cfg.at("clock"),
             (Lines{{"freqHz", "250000000:image0.ap_clk,image0_cable0.ap_clk,image0_cable1.ap_clk"}}));
 }
@@ -565,6 +569,70 @@ TEST_F(VitisLinks, PackageScriptBuildsTheAuroraKernelFromTheVendorsCores) {
         << bus;
   fs::remove(folder.path() / "vitis/aurora_u280/mr_aurora.sv");
   EXPECT_FALSE(package("aurora_u280").ok()) << "with a source missing";
+}
+
+/// Expected frequencies: Aurora-HLS (Paderborn) for the U280's refclka, and AMD's user guide of the U55C.
+TEST_F(VitisLinks, AuroraKernelTakesTheReferenceClockOfThePlatform) {
+  ASSERT_TRUE(tests::installed({"tclsh"}));
+  const auto has = [](const std::string& text, const std::string& wanted) {
+    EXPECT_NE(text.find(wanted), std::string::npos) << wanted << "\n" << text;
+  };
+  auto files = emit();
+  has(files.at("vitis/aurora_u280/package.tcl"),
+      "CONFIG.C_AURORA_LANES {1} CONFIG.C_LINE_RATE {10.3125} CONFIG.C_REFCLK_FREQUENCY {156.25}");
+  has(files.at("vitis/aurora_u280/clocks.xdc"), "-period 6.4 [get_ports gt_refclk_p]");
+  const TemporaryDirectory folder("millrace-vitis");
+  lay_out(folder.path());
+  const ChildOutcome read = run({"tclsh", (kSource / "tests/golden/vitis/vivado_stubs.tcl").string(),
+                                 (folder.path() / "vitis/aurora_u280/clocks.xdc").string()},
+                                folder.path());
+  ASSERT_TRUE(read.ok()) << read.output;
+  has(read.output, "create_clock -name millrace_gt_refclk -period 6.4 gt_refclk_p\n");
+  has(read.output, "set_clock_groups -asynchronous -group ap_clk -group init_clk -group user_clk\n");
+
+  device_ = *runtime::plan::load_device(kSource / "configs/devices/u55c.yaml");
+  files = emit();
+  has(files.at("vitis/aurora_u55c/package.tcl"), "CONFIG.C_REFCLK_FREQUENCY {161.1328125}");
+  has(files.at("vitis/aurora_u55c/clocks.xdc"), "-period 6.2060606 ");
+  const std::string& link = files.at("vitis/image0/link.cfg");
+  has(link, "slr=image0_cable0:SLR1\n");
+  EXPECT_EQ(link.find("slr=image0_cable1:"), std::string::npos) << "the region of that quad is unknown";
+}
+
+/// A partition's top module has all connectors of its device, so every device needs the names of all its quads.
+TEST_F(VitisLinks, EveryDeviceWithAPlatformHasTheFactsOfAllItsConnectors) {
+  std::size_t devices = 0;
+  for (const auto& file : fs::directory_iterator(kSource / "configs/devices")) {
+    device_ = *runtime::plan::load_device(file.path());
+    if (device_.platform.empty()) continue;
+    ++devices;
+    use_top(device_.connectors);
+    const auto files = emit();
+    EXPECT_TRUE(files.contains("vitis/image0/link.cfg")) << files.at("vitis/README.md");
+    EXPECT_EQ(files.at("vitis/README.md").find("Not handed over"), std::string::npos) << file.path();
+  }
+  EXPECT_EQ(devices, 5U);
+}
+
+/// If a clock of the kernel is left out of the constraints, Vivado times the paths between clocks as if they were one.
+TEST_F(VitisLinks, ConstraintsAndLibrariesBelongToThePackagedCore) {
+  const auto files = emit();
+  const std::string& script = files.at("vitis/aurora_u280/package.tcl");
+  const std::string& kernel = files.at("vitis/aurora_u280/millrace_aurora.v");
+  const std::string& constraints = files.at("vitis/aurora_u280/clocks.xdc");
+  EXPECT_NE(script.find("set_property xpm_libraries {XPM_CDC} $core"), std::string::npos);
+  EXPECT_EQ(script.find("[current_project]"), std::string::npos);
+  const std::size_t added =
+      script.find("add_files -fileset constrs_1 -norecurse [file join $here clocks.xdc]");
+  ASSERT_NE(added, std::string::npos);
+  EXPECT_LT(added, script.find("ipx::package_project"));
+  EXPECT_NE(files.at("vitis/aurora_u280/Makefile").find(" clocks.xdc "), std::string::npos);
+  for (const char* port : {"ap_clk", "init_clk", "gt_refclk_p"}) {
+    EXPECT_NE(kernel.find(std::string("input  wire        ") + port), std::string::npos) << port;
+    EXPECT_NE(constraints.find(std::string("[get_ports ") + port + "]"), std::string::npos) << port;
+  }
+  EXPECT_NE(kernel.find("wire user_clk,"), std::string::npos);
+  EXPECT_NE(constraints.find("[get_nets user_clk]"), std::string::npos);
 }
 
 TEST_F(VitisLinks, MakefileBuildsTheSharedAuroraKernelFirst) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/json.hpp>
 #include <cmath>
+#include <cstdio>
 
 #include "compiler/emit/rtl/text.hpp"
 #include "kernels/rtl/library.hpp"
@@ -18,28 +19,16 @@ using runtime::plan::Device;
 
 constexpr std::size_t kMaxWindows = 16;  // of 4 KiB each; window i is at i * 0x1000
 
-// The Aurora core delivers 64-bit words at this clock. The clock of the receiving kernel must not be slower.
-constexpr double kAuroraMhz = 156.25;
+constexpr std::uint32_t kLanes = 1;  // of the kernel that the template aurora_kernel describes
 
-/// A platform's names for its transceivers and clock, which a cable's kernel needs (AMD XD099, "Using Aurora IP with
-/// Vitis").
-struct CablePins {
-  const char* platform;            // the beginning of the platform's name
-  std::vector<const char*> cages;  // the transceiver's name, by connector
-  const char* free_clock;          // the name of the 100 MHz clock
-};
-
-/// Returns the names of a platform's transceivers and clock, or null if they are unknown.
-const CablePins* cable_pins(const std::string& platform) {
-  static const CablePins known[] = {
-      {"xilinx_u280_", {"qsfp0", "qsfp1"}, "ii_level0_wire/ulp_m_aclk_freerun_ref_00"},
-      {"xilinx_u55c_", {"qsfp0", "qsfp1"}, "ii_level0_wire/ulp_m_aclk_freerun_ref_00"},
-      {"xilinx_u50_", {"qsfp"}, "ii_level0_wire/ulp_m_aclk_freerun_ref_00"},
-      {"xilinx_u200_", {"qsfp"}, "ii_level0_wire/ulp_m_aclk_freerun_ref_00"},
-      {"xilinx_u250_", {"qsfp"}, "ii_level1_wire/ulp_m_aclk_freerun_ref_00"}};
-  for (const CablePins& one : known)
-    if (platform.starts_with(one.platform)) return &one;
-  return nullptr;
+/// Returns a decimal number as Tcl and XDC read it: up to 7 digits after the point, without zeros at the end.
+std::string decimal(double value) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.7f", value);
+  std::string out = text;
+  out.erase(out.find_last_not_of('0') + 1);
+  if (out.back() == '.') out.pop_back();
+  return out;
 }
 
 /// Returns the text of a module in kernels/rtl that a partition's own library does not contain.
@@ -227,8 +216,13 @@ json::object values_of(const VitisImage& image, const TopInterface& top) {
     const std::string cable = image.image + "_cable" + std::to_string(k);
     for (const auto& [suffix, mode] : {std::pair("_tx", "write_only"), std::pair("_rx", "read_only")})
       streams.push_back({{"name", link + suffix}, {"id", masters.size() + streams.size()}, {"mode", mode}});
-    const CablePins& pins = *cable_pins(image.device->platform);
-    cables.push_back({{"k", k}, {"cable", cable}, {"cage", pins.cages[k]}, {"free_clock", pins.free_clock}});
+    const runtime::plan::Quad& quad = image.device->transceivers.quads[k];
+    cables.push_back({{"k", k},
+                      {"cable", cable},
+                      {"port", quad.port},
+                      {"reference_clock", quad.reference_clock},
+                      {"slr", quad.region},
+                      {"free_clock", image.device->transceivers.free_clock}});
     cable_units.push_back(cable);
   }
   for (const auto& [region, instances] : image.placed)
@@ -262,16 +256,20 @@ std::string obstacle(const VitisImage& image) {
   if (!image.top) return "no generated SystemVerilog of one partition";
   if (image.udp) return "it has link ports over UDP, for which Millrace writes no Vitis files yet";
   if (image.top->connectors == 0) return {};
-  const CablePins* pins = cable_pins(image.device->platform);
-  if (pins == nullptr)
-    return "the image has link ports, but Millrace does not know the names of the transceivers of platform " +
-           image.device->platform;
-  if (image.top->connectors > pins->cages.size())
+  const runtime::plan::Transceivers& has = image.device->transceivers;
+  if (has.lanes == 0)
+    return "the image has link ports, but the file of device " + image.device->name +
+           " has no key 'transceivers'";
+  if (has.lanes != kLanes)
+    return "the image has link ports, and device " + image.device->name + " has cables of " +
+           std::to_string(has.lanes) + " lanes, but the kernel of a cable has " + std::to_string(kLanes);
+  if (image.top->connectors > has.quads.size())
     return "the image has link ports on " + std::to_string(image.top->connectors) +
-           " connectors, but of platform " + image.device->platform + " " +
-           std::to_string(pins->cages.size()) + " connectors are known";
-  if (image.device->clock_mhz < kAuroraMhz)
-    return "the image has link ports, but a clock slower than the 156.25 MHz at which a cable delivers words";
+           " connectors, but the file of device " + image.device->name + " names the quads of " +
+           std::to_string(has.quads.size());
+  if (image.device->clock_mhz < has.core_mhz())
+    return "the image has link ports, but a clock slower than the " + decimal(has.core_mhz()) +
+           " MHz at which a cable delivers words";
   return {};
 }
 
@@ -310,8 +308,14 @@ Result<std::map<std::string, std::string>> emit_vitis(const std::vector<VitisIma
     files[folder + "millrace_aurora.v"] = vitis_text("aurora_kernel");
     files[folder + "mr_aurora.sv"] = library_text("link/mr_aurora.sv");
     files[folder + "kernel.xml"] = vitis_text("aurora_kernel_xml");
-    files[folder + "package.tcl"] =
-        fill(vitis_text("aurora_package"), {{"part", users.front()->device->part}});
+    const Device& device = *users.front()->device;
+    const json::object facts = {{"part", device.part},
+                                {"lanes", device.transceivers.lanes},
+                                {"line_rate", decimal(device.transceivers.lane_gigabits_per_second)},
+                                {"reference_mhz", decimal(device.transceivers.reference_mhz)},
+                                {"reference_ns", decimal(1000 / device.transceivers.reference_mhz)}};
+    files[folder + "package.tcl"] = fill(vitis_text("aurora_package"), facts);
+    files[folder + "clocks.xdc"] = fill(vitis_text("aurora_clocks"), facts);
     files[folder + "Makefile"] = vitis_text("aurora_makefile");
     json::array names;
     for (const VitisImage* image : users) names.emplace_back(image->image);

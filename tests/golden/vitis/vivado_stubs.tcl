@@ -47,6 +47,14 @@ proc record {name args} {
       set file [file_of_module $::top]
       if {[file extension $file] ne ".v"} {error "ipx::package_project: top $::top is not Verilog: [file tail $file]"}
     }
+    get_ports - get_nets {return $args}
+    get_clocks {return [lindex $args end]}
+    create_clock {
+      array set options [lrange $args 0 end-1]
+      foreach key {-name -period} {
+        if {![info exists options($key)]} {error "create_clock: $key is missing"}
+      }
+    }
     package_xo {
       array set options $args
       foreach key {-xo_path -kernel_name -ip_directory -kernel_xml} {
@@ -74,6 +82,7 @@ set top {}
 namespace eval ipx {}
 foreach name {create_project add_files set_property get_files current_fileset update_compile_order close_project package_xo
               ipx::package_project ipx::current_core ipx::infer_bus_interface ipx::associate_bus_interfaces
+              create_clock set_clock_groups get_ports get_nets get_clocks
               create_ip get_ips get_cells generate_target current_project ipx::remove_bus_interface ipx::add_bus_interface
               ipx::get_bus_interfaces ipx::add_port_map ipx::get_port_maps ipx::update_checksums ipx::check_integrity ipx::save_core} {
   interp alias {} $name {} record $name
