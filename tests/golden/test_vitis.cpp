@@ -210,8 +210,8 @@ TEST_F(Vitis, WritesTheBuildFilesAndSaysThatTheyWereNeverRun) {
   }
   EXPECT_EQ(names, (std::set<std::string>{"vitis/Makefile", "vitis/README.md", "vitis/image0/Makefile",
                                           "vitis/image0/kernel.v", "vitis/image0/kernel.xml",
-                                          "vitis/image0/link.cfg", "vitis/image0/mr_axil_split.sv",
-                                          "vitis/image0/package.tcl"}));
+                                          "vitis/image0/link.cfg", "vitis/image0/messages.tcl",
+                                          "vitis/image0/mr_axil_split.sv", "vitis/image0/package.tcl"}));
 }
 
 TEST_F(Vitis, KernelMatchesTheGoldenFileAndLinesHaveAtMost140Columns) {
@@ -278,7 +278,8 @@ TEST_F(Vitis, PackageScriptUsesOnlyCommandsOfVivado) {
   };
   EXPECT_EQ(called.front(), "create_project");
   EXPECT_EQ(called.back(), "close_project");
-  EXPECT_LT(at("add_files"), at("ipx::package_project"));
+  EXPECT_LT(at("add_files"), at("synth_design"));
+  EXPECT_LT(at("synth_design"), at("ipx::package_project"));
   EXPECT_LT(at("ipx::save_core"), at("package_xo"));
   EXPECT_EQ(std::count(called.begin(), called.end(), "ipx::associate_bus_interfaces"),
             5);  // one call each for the registers, three AXI masters, and the reset
@@ -438,9 +439,12 @@ TEST_F(Vitis, MakefileBuildsEveryImage) {
   EXPECT_NE(outcome.output.find(
                 "vivado -mode batch -nojournal -nolog -source package.tcl -tclargs millrace_image0.xo"),
             std::string::npos);
-  EXPECT_NE(outcome.output.find(
-                "v++ --link --target hw --config link.cfg --output image0.xclbin millrace_image0.xo"),
-            std::string::npos);
+  EXPECT_NE(outcome.output.find("v++ --link --target hw --config link.cfg --vivado.prop "
+                                "run.__KERNEL__.STEPS.SYNTH_DESIGN.TCL.PRE=" +
+                                folder.path().string() +
+                                "/vitis/image0/messages.tcl --output image0.xclbin millrace_image0.xo"),
+            std::string::npos)
+      << outcome.output;
 }
 
 TEST_F(Vitis, MakefileRebuildsAKernelWhenAnyOfItsFilesChanges) {
@@ -459,7 +463,7 @@ TEST_F(Vitis, MakefileRebuildsAKernelWhenAnyOfItsFilesChanges) {
   for (const char* source :
        {"rtl/part0/part0_top.sv", "rtl/part0/library/mr_fifo.sv", "rtl/part0/w.hex",
         "rtl/part0/w_thresholds.0.1", "vitis/image0/kernel.v", "vitis/image0/mr_axil_split.sv",
-        "vitis/image0/kernel.xml", "vitis/image0/package.tcl"}) {
+        "vitis/image0/kernel.xml", "vitis/image0/package.tcl", "vitis/image0/messages.tcl"}) {
     EXPECT_FALSE(remade()) << "before " << source;
     fs::last_write_time(folder.path() / source, made + std::chrono::seconds(10));
     EXPECT_TRUE(remade()) << source;

@@ -295,9 +295,10 @@ Result<std::map<std::string, std::string>> emit_vitis(const std::vector<VitisIma
     const json::object values = values_of(image, top);
     const std::string folder = "vitis/" + image.image + "/";
     files[folder + "mr_axil_split.sv"] = library_text("shell/mr_axil_split.sv");
-    for (const auto& [file, name] : {std::pair("kernel.v", "kernel"), std::pair("kernel.xml", "kernel_xml"),
-                                     std::pair("package.tcl", "package"), std::pair("link.cfg", "link"),
-                                     std::pair("Makefile", "image_makefile")})
+    for (const auto& [file, name] :
+         {std::pair("kernel.v", "kernel"), std::pair("kernel.xml", "kernel_xml"),
+          std::pair("package.tcl", "package"), std::pair("link.cfg", "link"),
+          std::pair("messages.tcl", "messages"), std::pair("Makefile", "image_makefile")})
       files[folder + file] = fill(vitis_text(name), values);
     if (!image.placed.empty()) files[folder + "regions.tcl"] = fill(vitis_text("regions"), values);
     built.emplace_back(image.image);

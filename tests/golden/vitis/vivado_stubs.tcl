@@ -47,6 +47,16 @@ proc record {name args} {
       set file [file_of_module $::top]
       if {[file extension $file] ne ".v"} {error "ipx::package_project: top $::top is not Verilog: [file tail $file]"}
     }
+    set_msg_config {
+      array set options $args
+      if {$options(-new_severity) eq "ERROR"} {lappend ::errors $options(-id)}
+    }
+    synth_design {
+      # Vivado goes on without a memory file unless these messages are errors.
+      foreach id {{Synth 8-4445} {Synth 8-2898}} {
+        if {[lsearch -exact $::errors $id] < 0} {error "synth_design: message $id is not an error"}
+      }
+    }
     get_ports - get_nets {return $args}
     get_clocks {return [lindex $args end]}
     create_clock {
@@ -76,13 +86,14 @@ proc file_of_module {name} {
   error "no module $name in the files added"
 }
 set made {}
+set errors {}
 set buses {}
 set added {}
 set top {}
 namespace eval ipx {}
 foreach name {create_project add_files set_property get_files current_fileset update_compile_order close_project package_xo
               ipx::package_project ipx::current_core ipx::infer_bus_interface ipx::associate_bus_interfaces
-              create_clock set_clock_groups get_ports get_nets get_clocks
+              set_msg_config synth_design close_design create_clock set_clock_groups get_ports get_nets get_clocks
               create_ip get_ips get_cells generate_target current_project ipx::remove_bus_interface ipx::add_bus_interface
               ipx::get_bus_interfaces ipx::add_port_map ipx::get_port_maps ipx::update_checksums ipx::check_integrity ipx::save_core} {
   interp alias {} $name {} record $name
