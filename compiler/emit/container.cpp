@@ -1,13 +1,11 @@
 #include "compiler/emit/container.hpp"
 
-#include <xrt/xclbin.h>
-
 #include <algorithm>
 #include <boost/json.hpp>
 #include <cmath>
-#include <cstring>
-#include <optional>
+#include <map>
 
+#include "compiler/emit/container_parts.hpp"
 #include "compiler/emit/rtl/text.hpp"
 #include "runtime/base/digest.hpp"
 #include "runtime/plan/image_abi.hpp"
@@ -21,20 +19,11 @@ namespace {
 namespace json = boost::json;
 namespace plan = runtime::plan;
 namespace abi = runtime::plan::abi;
-using Bytes = std::vector<std::byte>;
 
 constexpr std::uint64_t kUnitBase = 0x800000;
 constexpr std::uint64_t kUnitRange = 0x10000;
-constexpr std::uint64_t kWindowRange = 0x1000;  // bytes of a register window in a kernel by emit/vitis
-constexpr std::size_t kMaxUnits = 128;          // interrupt ids have 7 bits
+constexpr std::size_t kMaxUnits = 128;  // interrupt ids have 7 bits
 constexpr std::size_t kMaxIpName = 63;
-
-struct Argument {
-  const char* name;
-  const char* type;
-  bool global;
-  std::uint32_t offset, size;
-};
 
 constexpr Argument kStreamArguments[] = {{"buffer", "void*", true, 0x10, 8},
                                          {"bytes", "uint", false, 0x1c, 4},
@@ -51,25 +40,13 @@ constexpr Argument kParametersArguments[] = {{"buffer", "void*", true, 0x10, 8},
                                              {"streamed_offset", "uint", false, 0x34, 4}};
 constexpr Argument kSupervisorArguments[] = {{"report", "void*", true, 0x10, 8}};
 
-struct Unit {
-  std::string name;
-  std::uint64_t window = 0;  // in the vendor's kernel: the unit's number among the top's register slaves
-  std::uint32_t memory_bank = 0;
-  std::uint64_t base = 0;  // address of the unit's registers
-};
-
-struct Kernel {
-  std::string name;
-  IP_CONTROL control = AP_CTRL_CHAIN;
-  std::span<const Argument> arguments;
-  std::vector<Unit> units;
-};
-
 /// Returns "unit" of "kernel:{unit}".
 std::string unit_of(const std::string& compute_unit) {
   const std::size_t open = compute_unit.find('{');
   return compute_unit.substr(open + 1, compute_unit.size() - open - 2);
 }
+
+}  // namespace
 
 std::vector<Kernel> kernels_of(const plan::ImageRecord& record) {
   Kernel ingress{abi::kIngressKernel, AP_CTRL_CHAIN, kStreamArguments, {}};
@@ -78,32 +55,31 @@ std::vector<Kernel> kernels_of(const plan::ImageRecord& record) {
   std::uint64_t window = 2;  // windows 0 and 1 are control and supervisor
   for (const auto& partition : record.partitions) {
     if (!partition.parameters_unit.empty())
-      parameters.units.push_back({unit_of(partition.parameters_unit), window++});
+      parameters.units.push_back({unit_of(partition.parameters_unit), "parameters", window++});
+    std::map<std::string, int>
+        copies;  // a port with several channels has a unit for each: "out0", "out0_2", …
     for (const auto& port : partition.ports) {
+      const int copy = ++copies[port.name];
+      const std::string unit = port.name + (copy > 1 ? "_" + std::to_string(copy) : "");
       if (port.kind == plan::PortKind::kIngress)
-        ingress.units.push_back({unit_of(port.compute_unit), window++, port.memory_bank});
+        ingress.units.push_back({unit_of(port.compute_unit), unit, window++, port.memory_bank});
       if (port.kind == plan::PortKind::kEgress)
-        egress.units.push_back({unit_of(port.compute_unit), window++, port.memory_bank});
+        egress.units.push_back({unit_of(port.compute_unit), unit, window++, port.memory_bank});
     }
   }
   std::vector<Kernel> kernels;
   for (auto* kernel : {&ingress, &egress, &parameters})
     if (!kernel->units.empty()) kernels.push_back(std::move(*kernel));
+  kernels.push_back({abi::kSupervisorKernel,
+                     AP_CTRL_CHAIN,
+                     kSupervisorArguments,
+                     {{abi::kSupervisorUnit, "supervisor", 1}}});
   kernels.push_back(
-      {abi::kSupervisorKernel, AP_CTRL_CHAIN, kSupervisorArguments, {{abi::kSupervisorUnit, 1}}});
-  kernels.push_back({abi::kControlKernel, AP_CTRL_NONE, kControlArguments, {{abi::kControlUnit, 0}}});
+      {abi::kControlKernel, AP_CTRL_NONE, kControlArguments, {{abi::kControlUnit, "control", 0}}});
   return kernels;
 }
 
-/// Returns the bytes of a section that consists of a count and, from offset `rows_at` on, the rows of a table.
-template <class Count, class Row>
-Bytes table(std::size_t rows_at, const std::vector<Row>& rows) {
-  const auto count = static_cast<Count>(rows.size());
-  Bytes out(rows_at + rows.size() * sizeof(Row));
-  std::memcpy(out.data(), &count, sizeof count);
-  if (!rows.empty()) std::memcpy(out.data() + rows_at, rows.data(), rows.size() * sizeof(Row));
-  return out;
-}
+namespace {
 
 template <std::size_t N, class Char>
 void put_text(Char (&field)[N], const std::string& text) {
@@ -139,7 +115,11 @@ std::uint32_t rank_of(const std::vector<Kernel>& kernels, const Unit& unit) {
   return rank;
 }
 
-Bytes ip_section(const std::vector<Kernel>& kernels, bool interrupts) {
+/// Connectivity tables refer to rows by their number, so the vendor's rows come after our own.
+Bytes ip_section(const std::vector<Kernel>& kernels, const FromVendor* vendor) {
+  // A kernel that v++ links has only one interrupt for all its register windows. XRT cannot tell which window raised
+  // the interrupt, so XRT polls the windows instead.
+  const bool interrupts = vendor == nullptr;
   std::vector<ip_data> rows;
   for (const auto& kernel : kernels)
     for (const auto& unit : kernel.units) {
@@ -152,6 +132,7 @@ Bytes ip_section(const std::vector<Kernel>& kernels, bool interrupts) {
       put_text(entry.m_name, kernel.name + ":" + unit.name);
       rows.push_back(entry);
     }
+  if (vendor != nullptr) rows.insert(rows.end(), vendor->ips.begin(), vendor->ips.end());
   return table<std::int32_t>(offsetof(ip_layout, m_ip_data), rows);
 }
 
@@ -208,29 +189,36 @@ std::string metadata(const plan::ImageRecord& record, const plan::Device& device
                                            {"kernels", std::move(all)}});
 }
 
-struct Section {
-  axlf_section_kind kind;
-  std::string name;
-  Bytes bytes;
-};
+}  // namespace
 
-/// Appends the sections that every FPGA image has, in the file's order. If `packed` (the image is made of v++ output),
-/// leaves the clocks to the vendor's section.
 void add_own_sections(const plan::EmulationData& data, const plan::Device& device,
-                      const std::vector<Kernel>& kernels, bool packed, Bytes connectivity,
-                      Bytes group_connectivity, std::vector<Section>& sections) {
-  // A kernel that v++ links has only one interrupt for all its register windows. XRT cannot tell which window raised
-  // the interrupt, so XRT polls the windows instead.
-  sections.push_back({IP_LAYOUT, "ip_layout", ip_section(kernels, !packed)});
+                      const std::vector<Kernel>& kernels, const FromVendor* vendor, Bytes connectivity,
+                      Bytes group_connectivity, const std::vector<plan::Pace>& paces,
+                      std::vector<Section>& sections) {
+  sections.push_back({IP_LAYOUT, "ip_layout", ip_section(kernels, vendor)});
   sections.push_back({CONNECTIVITY, "connectivity", std::move(connectivity)});
   sections.push_back({ASK_GROUP_CONNECTIVITY, "group_connect", std::move(group_connectivity)});
-  if (!packed) sections.push_back({CLOCK_FREQ_TOPOLOGY, "clock_freq", clock_section(data.record.clock_mhz)});
+  if (vendor == nullptr)
+    sections.push_back({CLOCK_FREQ_TOPOLOGY, "clock_freq", clock_section(data.record.clock_mhz)});
+  const std::uint64_t range = vendor == nullptr ? kUnitRange : kWindowRange;
   sections.push_back(
-      {EMBEDDED_METADATA, "embedded_meta",
-       as_section(metadata(data.record, device, kernels, packed ? kWindowRange : kUnitRange))});
+      {EMBEDDED_METADATA, "embedded_meta", as_section(metadata(data.record, device, kernels, range))});
   sections.push_back({USER_METADATA, "millrace_record", as_section(plan::to_json(data.record))});
-  sections.push_back({EMULATION_DATA, "emulation_data", plan::encode_emulation_data(data)});
+  sections.push_back(
+      {EMULATION_DATA, "emulation_data",
+       paces.empty() ? plan::encode_emulation_data(data) : plan::encode_emulation_data(data, paces)});
 }
+
+void put_uuid(const std::string& uuid, axlf& header) {
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < uuid.size(); i += 2) {
+    if (uuid[i] == '-') ++i;
+    header.m_header.uuid[at++] = static_cast<unsigned char>(std::stoi(uuid.substr(i, 2), nullptr, 16));
+  }
+  std::memcpy(&header.m_uniqueId, header.m_header.uuid, sizeof header.m_uniqueId);  // instead of a time
+}
+
+namespace {
 
 axlf header_of(const plan::ImageRecord& record, const plan::Device& device, std::size_t sections) {
   axlf header{};
@@ -245,15 +233,11 @@ axlf header_of(const plan::ImageRecord& record, const plan::Device& device, std:
            device.platform.empty() ? "millrace_" + device.name : device.platform);
   header.m_header.m_numSections = static_cast<std::uint32_t>(sections);
 
-  const std::string uuid = plan::uuid_from_digest(record.content_digest);
-  std::size_t at = 0;
-  for (std::size_t i = 0; i < uuid.size(); i += 2) {
-    if (uuid[i] == '-') ++i;
-    header.m_header.uuid[at++] = static_cast<unsigned char>(std::stoi(uuid.substr(i, 2), nullptr, 16));
-  }
-  std::memcpy(&header.m_uniqueId, header.m_header.uuid, sizeof header.m_uniqueId);  // instead of a time
+  put_uuid(plan::uuid_from_digest(record.content_digest), header);
   return header;
 }
+
+}  // namespace
 
 Bytes assemble(axlf header, const std::vector<Section>& sections) {
   const auto align = [](std::size_t size) { return (size + 7) / 8 * 8; };
@@ -274,8 +258,6 @@ Bytes assemble(axlf header, const std::vector<Section>& sections) {
   plan::seal_xclbin(out);
   return out;
 }
-
-}  // namespace
 
 std::string compute_unit(const std::string& kernel, const std::string& partition, const std::string& port,
                          std::size_t copy) {
@@ -305,122 +287,8 @@ Result<Bytes> write_container(const plan::EmulationData& data, const plan::Devic
   std::vector<Section> sections = {{BITSTREAM, "bitstream", Bytes(bitstream.begin(), bitstream.end())},
                                    {MEM_TOPOLOGY, "mem_topology", memory},
                                    {ASK_GROUP_TOPOLOGY, "group_topology", memory}};
-  add_own_sections(data, device, kernels, false, connectivity, connectivity, sections);
-  if (!paces.empty()) sections.back().bytes = plan::encode_emulation_data(data, paces);
+  add_own_sections(data, device, kernels, nullptr, connectivity, connectivity, paces, sections);
   return assemble(header_of(data.record, device, sections.size()), sections);
-}
-
-namespace {
-
-/// Returns the rows of a table in a vendor's section. The table begins with a `Count` and has its rows from offset
-/// `rows_at` on. Returns nothing if the table is missing or cut short.
-template <class Count, class Row>
-std::optional<std::vector<Row>> rows_of(const plan::XclbinSection* section, std::size_t rows_at) {
-  Count count{};
-  if (section == nullptr || section->bytes.size() < rows_at) return std::nullopt;
-  std::memcpy(&count, section->bytes.data(), sizeof count);
-  if (count < 0 || static_cast<std::size_t>(count) > (section->bytes.size() - rows_at) / sizeof(Row))
-    return std::nullopt;
-  std::vector<Row> rows(static_cast<std::size_t>(count));
-  if (!rows.empty()) std::memcpy(rows.data(), section->bytes.data() + rows_at, rows.size() * sizeof(Row));
-  return rows;
-}
-
-/// Connects our compute units to memories as v++ connected its one kernel. Argument n of that kernel is the buffer of
-/// register window n + 1. `memories` is the number of memories that the vendor's table lists.
-Result<Bytes> vendor_connectivity(const plan::XclbinSection* section, std::int32_t ip, std::size_t memories,
-                                  const std::vector<Kernel>& kernels) {
-  const auto vendor = rows_of<std::int32_t, connection>(section, offsetof(::connectivity, m_connection));
-  if (!vendor)
-    return Error(ErrorCode::kInvalidInput, "the CONNECTIVITY section of the xclbin is missing or truncated");
-  std::vector<connection> rows;
-  std::int32_t index = 0;
-  for (const auto& kernel : kernels)
-    for (const auto& unit : kernel.units) {
-      for (std::size_t argument = 0; argument < kernel.arguments.size(); ++argument) {
-        if (!kernel.arguments[argument].global) continue;
-        const auto wanted = static_cast<std::int32_t>(unit.window) - 1;
-        const auto at = std::find_if(vendor->begin(), vendor->end(), [&](const connection& c) {
-          return c.m_ip_layout_index == ip && c.arg_index == wanted;
-        });
-        if (at == vendor->end())
-          return Error(ErrorCode::kInvalidInput, "it connects no memory to argument " +
-                                                     std::to_string(wanted) + ", the buffer of " +
-                                                     kernel.name + ":" + unit.name);
-        if (at->mem_data_index < 0 || static_cast<std::size_t>(at->mem_data_index) >= memories)
-          return Error(ErrorCode::kInvalidInput, "it connects argument " + std::to_string(wanted) +
-                                                     " to memory " + std::to_string(at->mem_data_index) +
-                                                     ", which it does not list");
-        rows.push_back({static_cast<std::int32_t>(argument), index, at->mem_data_index});
-      }
-      ++index;
-    }
-  return table<std::int32_t>(offsetof(::connectivity, m_connection), rows);
-}
-
-}  // namespace
-
-Result<Bytes> pack_container(std::span<const std::byte> vendor, const plan::EmulationData& data) {
-  MILLRACE_ASSIGN(const plan::XclbinView view, plan::parse_xclbin(vendor));
-  const auto wrong = [](const std::string& what) { return Error(ErrorCode::kInvalidInput, what); };
-  const plan::XclbinSection* bits = view.find(BITSTREAM);
-  if (bits == nullptr || bits->bytes.empty())
-    return wrong("the xclbin has no bitstream, so it is not the output of v++ --link for hardware");
-  const auto ips = rows_of<std::int32_t, ip_data>(view.find(IP_LAYOUT), offsetof(ip_layout, m_ip_data));
-  if (!ips) return wrong("its IP layout is missing or cut short");
-  const std::string wanted = "millrace_" + data.record.name + ":" + data.record.name;
-  const auto ip = std::find_if(ips->begin(), ips->end(), [&](const ip_data& row) {
-    return std::string_view(reinterpret_cast<const char*>(row.m_name),
-                            ::strnlen(reinterpret_cast<const char*>(row.m_name), sizeof row.m_name)) ==
-           wanted;
-  });
-  if (ip == ips->end())
-    return wrong("it has no compute unit '" + wanted + "': it was built for another image");
-  if (data.record.partitions.size() != 1) return wrong("images with several partitions cannot be packed");
-
-  std::vector<Kernel> kernels = kernels_of(data.record);
-  for (auto& kernel : kernels)
-    for (auto& unit : kernel.units) unit.base = ip->m_base_address + unit.window * kWindowRange;
-  const auto index = static_cast<std::int32_t>(ip - ips->begin());
-  // In the vendor's file, ASK_GROUP_CONNECTIVITY refers to a table that lists all memories and then the groups of
-  // memories. This table is therefore longer than the table of memories.
-  const auto connectivity_of = [&](axlf_section_kind connections,
-                                   axlf_section_kind memories) -> Result<Bytes> {
-    const auto listed =
-        rows_of<std::int32_t, mem_data>(view.find(memories), offsetof(mem_topology, m_mem_data));
-    if (!listed) return wrong("the MEM_TOPOLOGY section of the xclbin is missing or truncated");
-    return vendor_connectivity(view.find(connections), index, listed->size(), kernels);
-  };
-  const bool grouped = view.find(ASK_GROUP_CONNECTIVITY) != nullptr;
-  MILLRACE_ASSIGN(const Bytes connectivity, connectivity_of(CONNECTIVITY, MEM_TOPOLOGY));
-  MILLRACE_ASSIGN(const Bytes group_connectivity,
-                  grouped ? connectivity_of(ASK_GROUP_CONNECTIVITY, ASK_GROUP_TOPOLOGY)
-                          : connectivity_of(CONNECTIVITY, MEM_TOPOLOGY));
-
-  plan::Device device;
-  device.name = data.record.device;
-  std::vector<Section> sections;
-  for (const plan::XclbinSection& section : view.sections) {
-    switch (section.kind) {
-      case IP_LAYOUT:
-      case CONNECTIVITY:
-      case ASK_GROUP_CONNECTIVITY:
-      case EMBEDDED_METADATA:
-      case USER_METADATA:
-      case EMULATION_DATA:
-        break;
-      default:
-        sections.push_back({static_cast<axlf_section_kind>(section.kind), section.name,
-                            Bytes(section.bytes.begin(), section.bytes.end())});
-    }
-  }
-  add_own_sections(data, device, kernels, true, connectivity, group_connectivity, sections);
-
-  axlf header{};  // copied from the vendor's file: platform, uuids, time
-  std::memcpy(&header, vendor.data(), offsetof(axlf, m_sections));
-  header.m_signature_length = -1;
-  header.m_header.m_numSections = static_cast<std::uint32_t>(sections.size());
-  return assemble(header, sections);
 }
 
 }  // namespace millrace::compiler::emit

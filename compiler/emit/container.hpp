@@ -29,12 +29,25 @@ Result<std::vector<std::byte>> write_container(const runtime::plan::EmulationDat
                                                std::span<const std::byte> bitstream = {},
                                                const std::vector<runtime::plan::Pace>& paces = {});
 
+/// An FPGA image made of a vendor's xclbin.
+struct PackedImage {
+  std::vector<std::byte> bytes;       // the container
+  runtime::plan::ImageRecord record;  // as given, with the clock that the vendor's tools achieved
+};
+
 /// Makes an FPGA image of `vendor`, an xclbin that v++ linked from vitis/<image>/. The result has the vendor's
-/// bitstream, memories, clocks, platform and uuid, and the record (description of the partitions) and EMULATION_DATA of
-/// `data`. Its compute units are register windows of the vendor's only compute unit. If `vendor` is no xclbin, or not
-/// the one for this image, returns kInvalidInput or kCorrupt. The function was never tried with output of the vendor's
-/// tools.
-Result<std::vector<std::byte>> pack_container(std::span<const std::byte> vendor,
-                                              const runtime::plan::EmulationData& data);
+/// bitstream, memories, memory controllers, clocks and platform, and the record (description of the partitions) and
+/// EMULATION_DATA of `data`. Its uuid comes from the digest of its content, so an image that differs in any byte has
+/// another uuid. Its compute units are register windows of the vendor's only compute unit; its buffers are connected as
+/// the arguments of that unit's kernel, which are found by name.
+///
+/// The record's clock becomes the frequency in the vendor's table of clocks, and the paces (one for each partition, or
+/// none) are stretched to match. The table has whole MHz; a clock that only its rounding changes is kept.
+///
+/// If `vendor` is no xclbin, is signed, lacks clocks, or is not the xclbin for this image, returns kInvalidInput or
+/// kCorrupt. The function was never tried with output of the vendor's tools.
+Result<PackedImage> pack_container(std::span<const std::byte> vendor,
+                                   const runtime::plan::EmulationData& data,
+                                   const std::vector<runtime::plan::Pace>& paces = {});
 
 }  // namespace millrace::compiler::emit

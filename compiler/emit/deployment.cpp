@@ -285,6 +285,12 @@ class DeploymentWriter {
     data.record.name = image.name;
     data.record.device = image.device;
     data.record.clock_mhz = device(place).clock_mhz;
+    const bool receives =
+        std::any_of(out_.plan.channels.begin(), out_.plan.channels.end(), [&](const Channel& channel) {
+          const Partition* const reader = out_.plan.find_partition(channel.consumer.partition);
+          return channel.transport == Transport::kAurora && reader != nullptr && reader->image == image.name;
+        });
+    if (receives) data.record.least_clock_mhz = device(place).transceivers.core_mhz();
     std::vector<Pace> paces;
     std::uint32_t links = 0;
     rooms_.clear();

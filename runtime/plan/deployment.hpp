@@ -109,8 +109,8 @@ struct Image {
   std::string name;
   std::string file;  // relative to the deployment: "images/<name>.xclbin"
   std::string file_sha256;
-  std::string content_digest;  // digest of what the image computes; `uuid` is made of its first 16 bytes
-  std::string uuid;            // "xxxxxxxx-xxxx-8xxx-xxxx-xxxxxxxxxxxx"
+  std::string content_digest;  // digest of what the image computes
+  std::string uuid;            // "xxxxxxxx-xxxx-8xxx-xxxx-xxxxxxxxxxxx", see uuid_from_digest()
   std::string device;          // the kind of device for which the image was built
   std::vector<std::string> partitions;
   bool operator==(const Image&) const = default;

@@ -27,6 +27,7 @@ static void fields(Fields& io, ImageRecord& record) {
   io.skip("schema_version");
   io(record.abi_version, record.name, record.device, record.content_digest, record.clock_mhz,
      record.partitions);
+  io.unless(0.0, record.least_clock_mhz);
 }
 
 namespace {
@@ -88,6 +89,8 @@ Result<ImageRecord> read(const proto::ImageRecord& in) {
   MILLRACE_ASSIGN(ImageRecord out, plan::read<ImageRecord>(in, "image record", ErrorCode::kCorrupt));
   if (!std::isfinite(out.clock_mhz) || out.clock_mhz < 0 || out.clock_mhz > 10000)
     return bad_record("clock_mhz", "is not between 0 and 10000");
+  if (!std::isfinite(out.least_clock_mhz) || out.least_clock_mhz < 0 || out.least_clock_mhz > 10000)
+    return bad_record("least_clock_mhz", "is not between 0 and 10000");
   if (out.partitions.empty()) return bad_record("partitions", "there is none");
   std::set<std::string> names;
   PortChecker ports;

@@ -49,6 +49,8 @@ struct ImageRecord {
   std::string name, device, content_digest;
   double clock_mhz = 0;
   std::vector<ImagePartition> partitions;
+  double least_clock_mhz =
+      0;  // the slowest clock at which the image loses no words from a cable; 0: no limit
   bool operator==(const ImageRecord&) const = default;
 };
 
@@ -108,7 +110,8 @@ inline constexpr std::uint32_t kSectionMemoryTopology = 6;
 inline constexpr std::uint32_t kSectionUserMetadata = 16;
 inline constexpr std::uint32_t kSectionEmulationData = 21;
 
-/// Returns the uuid of an image of Millrace: the digest's first 16 bytes, with version 8 and variant 1.
+/// Returns the uuid of an image of Millrace: the first 16 bytes of a sha256, with version 8 and variant 1. The sha256 is the
+/// image's content_digest or, for an image that `millrace pack` made, that of the file (README.md).
 std::string uuid_from_digest(const std::string& content_digest);
 
 }  // namespace millrace::runtime::plan

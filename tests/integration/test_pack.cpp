@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <boost/json.hpp>
+
 #include "runtime/base/file.hpp"
 #include "tests/paths/paths.hpp"
 #include "tests/support/process.hpp"
@@ -38,6 +40,13 @@ class Pack : public ::testing::Test {
     return run_program(command);
   }
 
+  /// Returns the frame rate that `pack --json` printed, and expects that it printed this clock.
+  static double clocked_rate(const std::string& json, double clock_mhz) {
+    const auto printed = boost::json::parse(json).as_object();
+    EXPECT_EQ(printed.at("clock_mhz").to_number<double>(), clock_mhz);
+    return printed.at("clocked_frames_per_second").to_number<double>();
+  }
+
   /// Expects exit code 2, `words` in the error, and an unchanged deployment.
   void expect_refused(const Outcome& outcome, const std::vector<std::string>& words) {
     EXPECT_EQ(outcome.exit_code, 2) << outcome.out << outcome.err;
@@ -55,7 +64,8 @@ class Pack : public ::testing::Test {
 TEST_F(Pack, APackedDeploymentIsValidAndStillRunsOnEmulatedCards) {
   const Outcome packed = pack();
   ASSERT_EQ(packed.exit_code, 0) << packed.err;
-  EXPECT_NE(packed.out.find("5a5a5a5a-5a5a"), std::string::npos) << packed.out;
+  EXPECT_EQ(packed.out.find("5a5a5a5a-5a5a"), std::string::npos) << "the vendor's uuid: " << packed.out;
+  EXPECT_NE(packed.out.find("clock 250 MHz"), std::string::npos) << packed.out;
   EXPECT_NE(*read_text_file(deployment_ / "CHECKSUMS"), before_);
   EXPECT_EQ(run_program({millrace_binary(), "inspect", deployment_}).exit_code, 0);
   const Outcome verified =
@@ -84,6 +94,40 @@ TEST_F(Pack, RefusesDamagedXclbinFilesAndThoseOfAnotherImage) {
   expect_refused(pack(), {"linked.xclbin", "No such file"});
   fs::create_directory(xclbin_);
   expect_refused(pack(), {"linked.xclbin", "is a directory"});
+}
+
+/// The planned clock of a KU060 is 156.25 MHz, so at 125 MHz the deployment has 0.8 times its rate.
+TEST_F(Pack, RefusesAClockThatMakesTheDeploymentSlowerUnlessToldToAccept) {
+  Vendor vendor;
+  vendor.mhz = 156;
+  write(vendor.bytes());
+  const Outcome rounded = pack({"--json", "-o", dir_.path() / "rounded"});
+  ASSERT_EQ(rounded.exit_code, 0) << rounded.err;
+  const double planned = clocked_rate(rounded.out, 156.25);
+
+  vendor.mhz = 125;
+  write(vendor.bytes());
+  expect_refused(pack(), {"linked.xclbin", "a clock of 125 MHz, and the plan has 156.25",
+                          "the pipeline of partition 'part0'", "Reach 156.25 MHz", "--accept-slower"});
+  const Outcome accepted = pack({"--json", "--accept-slower"});
+  ASSERT_EQ(accepted.exit_code, 0) << accepted.err;
+  EXPECT_NEAR(clocked_rate(accepted.out, 125), 0.8 * planned, 1e-6 * planned);
+
+  const Outcome again = pack({"--json"});
+  EXPECT_EQ(again.exit_code, 0) << "the plan has this clock now: " << again.err;
+  const Outcome inspected = run_program({millrace_binary(), "inspect", deployment_ / "images/image0.xclbin"});
+  EXPECT_NE(inspected.out.find("125 MHz"), std::string::npos) << inspected.out;
+}
+
+TEST_F(Pack, RefusesSignedXclbinFilesAndThoseWithoutAClock) {
+  Vendor vendor;
+  vendor.is_signed = true;
+  write(vendor.bytes());
+  expect_refused(pack(), {"linked.xclbin", "xclbin is signed", "pack an unsigned xclbin"});
+  vendor.is_signed = false;
+  vendor.mhz = 0;
+  write(vendor.bytes());
+  expect_refused(pack(), {"linked.xclbin", "CLOCK_FREQ_TOPOLOGY", "link the image for hardware again"});
 }
 
 TEST_F(Pack, RefusesAnUnknownImageAndListsTheImages) {

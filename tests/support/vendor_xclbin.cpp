@@ -20,8 +20,23 @@ std::vector<std::byte> section_of(std::size_t rows_at, const std::vector<Row>& r
 
 }  // namespace
 
+std::string Vendor::metadata() const {
+  std::string xml =
+      "<?xml version=\"1.0\"?>\n<project name=\"p\"><kernel name=\"other\"><args><arg name=\"in0\" "
+      "id=\"7\"/></args></kernel>\n<kernel name=\"" +
+      kernel + "\" language=\"ip\"><args>\n";
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    xml += "<arg name=\"" + arguments[i] + "\" addressQualifier=\"1\" id=\"" + std::to_string(i) +
+           "\" port=\"m_axi_" + arguments[i] + "\" type=\"void*\"/>\n";
+  return xml + "</args></kernel></project>\n";
+}
+
 std::vector<std::byte> Vendor::bytes() const {
-  std::vector<ip_data> ips(2);
+  std::vector<ip_data> ips(3);
+  ips[0].m_type = ips[1].m_type = IP_KERNEL;
+  ips[2].m_type = IP_DDR4_CONTROLLER;
+  std::strcpy(reinterpret_cast<char*>(ips[2].m_name), "slr1/memory_subsystem");
+  ips[2].m_base_address = 0x300000;
   std::strcpy(reinterpret_cast<char*>(ips[0].m_name), "other:other");
   std::strcpy(reinterpret_cast<char*>(ips[1].m_name), unit.c_str());
   ips[1].m_base_address = 0x1c00000;
@@ -38,7 +53,12 @@ std::vector<std::byte> Vendor::bytes() const {
   std::vector<connection> rows;
   for (const Connection& c : connections) rows.push_back({c.argument, c.unit, c.memory});
   const auto connected = section_of<std::int32_t>(offsetof(::connectivity, m_connection), rows);
-  const std::vector<std::pair<axlf_section_kind, std::vector<std::byte>>> sections = {
+  std::vector<clock_freq> clocks(2);
+  clocks[0].m_freq_Mhz = 500;  // for kernels with a second clock
+  clocks[0].m_type = CT_KERNEL;
+  clocks[1].m_freq_Mhz = mhz;
+  clocks[1].m_type = CT_DATA;
+  std::vector<std::pair<axlf_section_kind, std::vector<std::byte>>> sections = {
       {BITSTREAM, text(bits)},
       {MEM_TOPOLOGY, memory},
       {ASK_GROUP_TOPOLOGY, memory},
@@ -46,7 +66,10 @@ std::vector<std::byte> Vendor::bytes() const {
       {CONNECTIVITY, connected},
       {ASK_GROUP_CONNECTIVITY, connected},
       {PARTITION_METADATA, text("the shell's own")},
-      {EMBEDDED_METADATA, text("<project/>")}};
+      {EMBEDDED_METADATA, text(metadata())}};
+  if (mhz > 0)
+    sections.push_back(
+        {CLOCK_FREQ_TOPOLOGY, section_of<std::int16_t>(offsetof(clock_freq_topology, m_clock_freq), clocks)});
   axlf header{};
   std::memcpy(header.m_magic, "xclbin2", 8);
   std::memset(header.m_header.uuid, 0x5a, 16);
@@ -64,7 +87,9 @@ std::vector<std::byte> Vendor::bytes() const {
     out.resize((out.size() + 7) / 8 * 8);
   }
   header.m_header.m_length = out.size();
+  header.m_signature_length = is_signed ? 8 : -1;
   std::memcpy(out.data(), &header, table);
+  if (is_signed) out.resize(out.size() + 8);
   return out;
 }
 

@@ -9,7 +9,8 @@
 
 namespace millrace::tests {
 
-/// An xclbin with one compute unit whose three AXI masters use the second of two memories, and with vendor sections.
+/// An xclbin with one compute unit whose three AXI masters use the second of two memories, with a memory controller, two
+/// clocks, and vendor sections.
 struct Vendor {
   struct Connection {
     std::int32_t argument, unit, memory;
@@ -17,9 +18,16 @@ struct Vendor {
 
   std::string unit = "millrace_image0:image0";
   std::string bits = "the vendor's bits";
+  std::string kernel = "millrace_image0";
+  std::vector<std::string> arguments = {"supervisor", "in0", "out0"};  // of the kernel, by number
+  std::uint16_t mhz = 250;  // of the clock that the kernel uses; 0: the file has no table of clocks
+  bool is_signed = false;
   std::vector<Connection> connections = {{0, 1, 1}, {1, 1, 1}, {2, 1, 1}};
 
   std::vector<std::byte> bytes() const;
+
+ private:
+  std::string metadata() const;
 };
 
 }  // namespace millrace::tests

@@ -148,6 +148,7 @@ struct PackCommand {
   std::filesystem::path deployment, xclbin;
   std::string image;
   std::filesystem::path output;  // if empty, the deployment itself is replaced atomically
+  bool accept_slower = false;    // pack an image although its clock makes the deployment slower than planned
 };
 Status run(const PackCommand& command, std::ostream& out);
 

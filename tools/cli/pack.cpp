@@ -1,12 +1,16 @@
 // `millrace pack`: replaces an FPGA image of a deployment by the xclbin that the vendor's tools built for it.
 
 #include <algorithm>
+#include <cmath>
+#include <cstdio>
 #include <ostream>
 
+#include "compiler/emit/clocked_rate.hpp"
 #include "compiler/emit/container.hpp"
 #include "runtime/base/digest.hpp"
 #include "runtime/base/file.hpp"
 #include "runtime/plan/deployment.hpp"
+#include "runtime/plan/pace.hpp"
 #include "tools/cli/commands.hpp"
 
 namespace millrace::cli {
@@ -17,11 +21,62 @@ namespace plan = runtime::plan;
 
 constexpr std::uint64_t kMaxFileBytes = std::uint64_t{2} << 30U;
 
-Result<plan::EmulationData> emulation_data_of(const std::vector<std::byte>& bytes) {
+/// What an image needs to be packed: its programs and the predicted times of its partitions.
+struct Content {
+  plan::EmulationData data;
+  std::vector<plan::Pace> paces;
+};
+
+Result<Content> content_of(const std::vector<std::byte>& bytes) {
   MILLRACE_ASSIGN(const plan::XclbinView view, plan::parse_xclbin(bytes));
   const plan::XclbinSection* section = view.find(plan::kSectionEmulationData);
   if (section == nullptr) return Error(ErrorCode::kInvalidInput, "it has no EMULATION_DATA to keep");
-  return plan::decode_emulation_data(section->bytes);
+  Content content;
+  MILLRACE_ASSIGN(content.data, plan::decode_emulation_data(section->bytes));
+  MILLRACE_ASSIGN(content.paces, plan::decode_paces(section->bytes));
+  return content;
+}
+
+std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.8g", value);
+  return text;
+}
+
+/// The frame rates that the clocks of all images allow, before and after packing. Nothing was predicted if empty.
+struct Rates {
+  std::optional<compiler::emit::ClockedRate> planned, packed;
+};
+
+/// Checks that a packed image is quick enough. The error names what limits the rate, and the clock that would be enough.
+Result<Rates> check_clock(const plan::LoadedDeployment& deployment, const plan::ImageRecord& packed,
+                          bool accept_slower) {
+  const plan::ImageRecord& before = deployment.records.at(packed.name);
+  const std::string achieved = "it achieves a clock of " + number(packed.clock_mhz) +
+                               " MHz, and the plan has " + number(before.clock_mhz) + ". ";
+  if (packed.clock_mhz < packed.least_clock_mhz)
+    return Error(
+        ErrorCode::kInvalidInput,
+        achieved + "Its cables deliver words at " + number(packed.least_clock_mhz) +
+            " MHz and cannot wait, so a slower image loses words. Reach this clock in Vivado, or compile the "
+            "model for fewer cards");
+  std::map<std::string, plan::ImageRecord> records = deployment.records;
+  records[packed.name] = packed;
+  const Rates rates = {compiler::emit::clocked_rate(deployment.plan, deployment.records),
+                       compiler::emit::clocked_rate(deployment.plan, records)};
+  constexpr double kRounding = 1 - 1e-9;
+  if (accept_slower || !rates.planned ||
+      rates.packed->frames_per_second >= rates.planned->frames_per_second * kRounding)
+    return rates;
+  const double needed = packed.clock_mhz * rates.planned->frames_per_second / rates.packed->frames_per_second;
+  return Error(
+      ErrorCode::kInvalidInput,
+      achieved + "This clock limits the deployment to " +
+          number(std::floor(rates.packed->frames_per_second)) + " frames/s by " + rates.packed->limit +
+          ", but the plan has " + number(std::floor(rates.planned->frames_per_second)) + ". Reach " +
+          number(needed) +
+          " MHz in Vivado, compile the model for a device with a slower clock, or accept the lower rate with "
+          "--accept-slower");
 }
 
 /// Copies those files of a deployment that `pack` does not rewrite.
@@ -53,6 +108,23 @@ Status check_elsewhere(const PackCommand& command) {
       command.output.string() + ": lies inside the deployment that is packed; give another directory");
 }
 
+void report(const PackCommand& command, const compiler::emit::PackedImage& made, const std::string& uuid,
+            const std::string& digest, const Rates& rates, const fs::path& target, std::ostream& out) {
+  const double rate = rates.packed ? rates.packed->frames_per_second : 0;
+  if (command.common.json) {
+    out << "{\"schema\":1,\"image\":\"" << command.image << "\",\"uuid\":\"" << uuid
+        << "\",\"bytes\":" << made.bytes.size() << ",\"clock_mhz\":" << number(made.record.clock_mhz)
+        << ",\"clocked_frames_per_second\":" << number(rate) << ",\"deployment_digest\":\"" << digest
+        << "\"}\n";
+    return;
+  }
+  out << "packed " << command.xclbin.string() << " into " << target.string() << ": image " << command.image
+      << ", uuid " << uuid << ", clock " << number(made.record.clock_mhz) << " MHz\n";
+  if (rates.packed)
+    out << "clocks allow " << number(std::floor(rate)) << " frames/s, limited by " << rates.packed->limit
+        << '\n';
+}
+
 }  // namespace
 
 Status run(const PackCommand& command, std::ostream& out) {
@@ -66,14 +138,17 @@ Status run(const PackCommand& command, std::ostream& out) {
     return Error(ErrorCode::kNotFound,
                  "--image: the deployment has no '" + command.image + "'; it has " + known);
   }
-  const auto data = emulation_data_of(deployment.images.at(image->name));
-  if (!data.ok()) return data.error().within(image->file);
+  const auto content = content_of(deployment.images.at(image->name));
+  if (!content.ok()) return content.error().within(image->file);
   MILLRACE_ASSIGN(const auto vendor, read_file(command.xclbin, kMaxFileBytes));
-  const auto made = compiler::emit::pack_container(vendor, *data);
+  const auto made = compiler::emit::pack_container(vendor, content->data, content->paces);
   if (!made.ok()) return made.error().within(command.xclbin.string());
-  MILLRACE_ASSIGN(const plan::XclbinView view, plan::parse_xclbin(*made));
+  const auto rates = check_clock(deployment, made->record, command.accept_slower);
+  if (!rates.ok()) return rates.error().within(command.xclbin.string());
+  MILLRACE_ASSIGN(const plan::XclbinView view, plan::parse_xclbin(made->bytes));
   image->uuid = view.uuid;
-  image->file_sha256 = sha256_hex(*made);
+  image->content_digest = made->record.content_digest;
+  image->file_sha256 = sha256_hex(made->bytes);
   packed.digest = plan::compute_digest(packed);
   const std::string file = image->file;
   const fs::path target = command.output.empty() ? command.deployment : command.output;
@@ -81,16 +156,10 @@ Status run(const PackCommand& command, std::ostream& out) {
   const auto fill = [&](const fs::path& temporary) -> Status {
     MILLRACE_TRY(copy_rest(command.deployment, temporary, file));
     MILLRACE_TRY(make_folders((temporary / file).parent_path()));
-    return write_new_file(temporary / file, *made);
+    return write_new_file(temporary / file, std::span<const std::byte>(made->bytes));
   };
   MILLRACE_TRY(plan::write_deployment(packed, target, fill));
-  if (command.common.json) {
-    out << "{\"schema\":1,\"image\":\"" << command.image << "\",\"uuid\":\"" << view.uuid
-        << "\",\"bytes\":" << made->size() << ",\"deployment_digest\":\"" << packed.digest << "\"}\n";
-  } else {
-    out << "packed " << command.xclbin.string() << " into " << target.string() << ": image " << command.image
-        << ", uuid " << view.uuid << '\n';
-  }
+  report(command, *made, view.uuid, packed.digest, *rates, target, out);
   return {};
 }
 

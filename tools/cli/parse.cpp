@@ -344,6 +344,8 @@ void add_pack(Builder& builder, PackCommand& c) {
   sub->add_option("--xclbin", c.xclbin, "xclbin that v++ --link wrote for this image")->required();
   sub->add_option("--output,-o", c.output,
                   "Directory for the result (default: change the given deployment in place)");
+  sub->add_flag("--accept-slower", c.accept_slower,
+                "Accept a clock at which the deployment is slower than planned, and store its new rate");
 }
 
 void add_launch(Builder& builder, LaunchCommand& c) {

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "compiler/emit/clocked_rate.hpp"
 #include "compiler/emit/deployment.hpp"
 #include "runtime/plan/image.hpp"
 #include "tests/shortcuts/cuts.hpp"
@@ -226,6 +227,63 @@ TEST(Communication, ErrorNamesTheCoreOrPortThatLimitsTheCable) {
       status.error().message(),
       "but it carries 0.001 because of the Aurora core of device x (1 lane at 0.001 Gbit/s); lower the rate");
   expect(status.error().message(), "use devices whose links carry at least 0.001664 Gbit/s");
+}
+
+/// Returns the record in an FPGA image of a new deployment.
+ImageRecord record_of(const Artifacts& made, const std::string& image) {
+  const auto view = parse_xclbin(made.files.at("images/" + image + ".xclbin"));
+  const auto bytes = view->find(kSectionUserMetadata)->bytes;
+  return *parse_image_record({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+}
+
+TEST(Communication, OnlyImagesThatReceiveFromAnAuroraCableStateTheLeastClock) {
+  Cluster cluster = meshed(2);
+  EXPECT_EQ(record_of(*build(tests::chain_program(2), 2, cluster), "image1").least_clock_mhz, 0)
+      << "the core is unknown";
+  cluster.devices["ku060"].transceivers = {1, 10.3125, 156.25, "c", {}};
+  const auto made = build(tests::chain_program(2), 2, cluster);
+  ASSERT_TRUE(made.ok()) << made.error().message();
+  EXPECT_EQ(record_of(*made, "image0").least_clock_mhz, 0);
+  EXPECT_EQ(record_of(*made, "image1").least_clock_mhz, 156.25) << "64 bits at 10 Gbit/s";
+}
+
+/// A frame of chain_program() has 64 bytes: one word at a port to the host, and 13 words of 8 bytes on a cable.
+TEST(Communication, ClockedRateIsTheLeastOfPipelinesHostPortsAndLinkPorts) {
+  auto made = build(tests::chain_program(2), 2, meshed(2));
+  ASSERT_TRUE(made.ok()) << made.error().message();
+  std::map<std::string, ImageRecord> records;
+  const auto set = [&](const std::string& image, const std::string& part, double mhz,
+                       std::uint64_t interval) {
+    ImagePartition partition;
+    partition.name = part;
+    partition.interval_cycles = interval;
+    records[image].clock_mhz = mhz;
+    records[image].partitions = {partition};
+  };
+  const auto expect_rate = [&](double rate, const std::string& limit) {
+    const auto found = clocked_rate(made->plan, records);
+    ASSERT_TRUE(found.has_value());
+    EXPECT_DOUBLE_EQ(found->frames_per_second, rate);
+    EXPECT_EQ(found->limit, limit);
+  };
+  set("image0", "part0", 100, 40);
+  set("image1", "part1", 100, 50);
+  expect_rate(2e6, "the pipeline of partition 'part1' (50 cycles a frame at 100 MHz)");
+  set("image0", "part0", 50, 40);
+  expect_rate(1.25e6, "the pipeline of partition 'part0' (40 cycles a frame at 50 MHz)");
+  set("image0", "part0", 65, 1);
+  set("image1", "part1", 100, 1);
+  expect_rate(5e6, "the link ports from image 'image0' to image 'image1' (13 cycles a frame at 65 MHz)");
+  set("image0", "part0", 65, 0);
+  set("image1", "part1", 4, 0);
+  expect_rate(4e6 / 13, "the link ports from image 'image0' to image 'image1' (13 cycles a frame at 4 MHz)");
+  set("image0", "part0", 100, 0);
+  set("image1", "part1", 100, 0);
+  for (auto& channel : made->plan.channels)
+    if (channel.consumer.partition == "part0") channel.frame_bytes = 6400;
+  expect_rate(
+      1e6, "the host port of channel 'model.x>part0.in0' on image 'image0' (100 cycles a frame at 100 MHz)");
+  EXPECT_FALSE(clocked_rate(made->plan, {}).has_value()) << "no clock is known";
 }
 
 TEST(Communication, RefusesAChannelBetweenCardsWithoutACable) {

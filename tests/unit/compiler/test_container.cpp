@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <xrt/xclbin.h>
 
+#include <cstring>
 #include <map>
 
 #include "compiler/emit/container.hpp"
@@ -211,9 +212,8 @@ using tests::Vendor;
 TEST(Pack, KeepsTheVendorsSectionsAndAddsTheImage) {
   const auto packed = pack_container(Vendor().bytes(), single());
   ASSERT_TRUE(packed.ok()) << packed.error().message();
-  const auto view = plan::parse_xclbin(*packed);
+  const auto view = plan::parse_xclbin(packed->bytes);
   ASSERT_TRUE(view.ok()) << view.error().message();
-  EXPECT_EQ(view->uuid, "5a5a5a5a-5a5a-5a5a-5a5a-5a5a5a5a5a5a");
   EXPECT_EQ(view->platform, "xilinx_u280_gen3x16_xdma_1_202211_1");
   const auto text = [&](std::uint32_t kind) {
     const auto* section = view->find(kind);
@@ -223,34 +223,124 @@ TEST(Pack, KeepsTheVendorsSectionsAndAddsTheImage) {
   };
   EXPECT_EQ(text(BITSTREAM), "the vendor's bits");
   EXPECT_EQ(text(PARTITION_METADATA), "the shell's own");
-  EXPECT_EQ(text(USER_METADATA), plan::to_json(single().record));
+  EXPECT_EQ(text(USER_METADATA), plan::to_json(packed->record));
   const auto data = plan::decode_emulation_data(view->find(EMULATION_DATA)->bytes);
   ASSERT_TRUE(data.ok()) << data.error().message();
-  EXPECT_EQ(data->record, single().record);
+  EXPECT_EQ(data->record, packed->record);
   EXPECT_EQ(data->programs.size(), 1U);
 }
 
-TEST(Pack, XrtFindsEachComputeUnitAtItsAddressInTheVendorsKernel) {
-  const auto packed = pack_container(Vendor().bytes(), single());
-  ASSERT_TRUE(packed.ok());
+/// Packs a vendor's file and opens the result with XRT.
+xrt::xclbin packed_by_xrt(const Vendor& vendor, const plan::EmulationData& data) {
+  const auto packed = pack_container(vendor.bytes(), data);
+  EXPECT_TRUE(packed.ok()) << packed.error().message();
   const TemporaryDirectory directory("millrace-pack");
   const auto file = directory.path() / "image0.xclbin";
-  ASSERT_TRUE(write_file_atomically(file, std::span<const std::byte>(*packed)).ok());
-  const xrt::xclbin xclbin(file.string());
+  EXPECT_TRUE(write_file_atomically(file, std::span<const std::byte>(packed->bytes)).ok());
+  return xrt::xclbin(file.string());
+}
+
+/// Maps each compute unit with a buffer to the tag of the buffer's memory.
+std::map<std::string, std::string> memory_of_units(const xrt::xclbin& xclbin) {
+  std::map<std::string, std::string> tags;
+  for (const auto& kernel : xclbin.get_kernels())
+    for (const auto& unit : kernel.get_cus())
+      for (const auto& argument : unit.get_args())
+        for (const auto& memory : argument.get_mems()) tags[unit.get_name()] = memory.get_tag();
+  return tags;
+}
+
+TEST(Pack, XrtFindsEachComputeUnitAtItsAddressInTheVendorsKernel) {
+  const xrt::xclbin xclbin = packed_by_xrt(Vendor(), single());
   std::map<std::string, std::uint64_t> base;
-  for (const auto& ip : xclbin.get_ips()) base[ip.get_name()] = ip.get_base_address();
+  for (const auto& ip : xclbin.get_ips())
+    if (ip.get_name().starts_with("millrace_")) base[ip.get_name()] = ip.get_base_address();
   EXPECT_EQ(base, (std::map<std::string, std::uint64_t>{{"millrace_control:control", 0x1c00000},
                                                         {"millrace_supervisor:supervisor", 0x1c01000},
                                                         {"millrace_ingress:part0_in0", 0x1c02000},
                                                         {"millrace_egress:part0_out0", 0x1c03000}}));
-  for (const auto& kernel : xclbin.get_kernels()) {
-    if (kernel.get_name() != "millrace_ingress") continue;
-    for (const auto& argument : kernel.get_args()) {
-      if (argument.get_name() != "buffer") continue;
-      ASSERT_EQ(argument.get_mems().size(), 1U);
-      EXPECT_EQ(argument.get_mems()[0].get_tag(), "DDR[1]");
-    }
-  }
+  EXPECT_EQ(memory_of_units(xclbin),
+            (std::map<std::string, std::string>{{"millrace_supervisor:supervisor", "DDR[1]"},
+                                                {"millrace_ingress:part0_in0", "DDR[1]"},
+                                                {"millrace_egress:part0_out0", "DDR[1]"}}));
+}
+
+/// With streamed weights, the kernel has an argument for each reader of weights, but no register window. So an argument's
+/// number is not the number of a window.
+TEST(Pack, FindsArgumentsByNameIfReadersOfWeightsStandBetweenThem) {
+  plan::EmulationData data = single();
+  data.record.partitions[0].parameters_unit = std::string(abi::kParametersKernel) + ":{part0}";
+  Vendor vendor;
+  vendor.arguments = {"supervisor", "parameters", "weights0", "weights1", "in0", "out0"};
+  vendor.connections = {{0, 1, 1}, {1, 1, 1}, {2, 1, 0}, {3, 1, 0}, {4, 1, 1}, {5, 1, 1}};
+  const std::map<std::string, std::string> expected = {{"millrace_supervisor:supervisor", "DDR[1]"},
+                                                       {"millrace_parameters:part0", "DDR[1]"},
+                                                       {"millrace_ingress:part0_in0", "DDR[1]"},
+                                                       {"millrace_egress:part0_out0", "DDR[1]"}};
+  EXPECT_EQ(memory_of_units(packed_by_xrt(vendor, data)), expected);
+  vendor.arguments = {"weights1", "weights0", "out0", "in0", "parameters", "supervisor"};
+  vendor.connections = {{0, 1, 0}, {1, 1, 0}, {2, 1, 1}, {3, 1, 1}, {4, 1, 1}, {5, 1, 1}};
+  EXPECT_EQ(memory_of_units(packed_by_xrt(vendor, data)), expected);
+}
+
+TEST(Pack, KeepsTheVendorsMemoryControllersButNoOtherKernels) {
+  const auto packed = pack_container(Vendor().bytes(), single());
+  ASSERT_TRUE(packed.ok()) << packed.error().message();
+  const auto view = plan::parse_xclbin(packed->bytes);
+  ASSERT_TRUE(view.ok());
+  const auto* section = view->find(IP_LAYOUT);
+  std::int32_t count = 0;
+  std::memcpy(&count, section->bytes.data(), sizeof count);
+  ASSERT_EQ(count, 5);  // four units of ours, then the controller
+  std::vector<ip_data> rows(5);
+  std::memcpy(rows.data(), section->bytes.data() + offsetof(ip_layout, m_ip_data), 5 * sizeof(ip_data));
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(rows[i].m_type, IP_KERNEL) << i;
+  EXPECT_EQ(rows[4].m_type, IP_DDR4_CONTROLLER);
+  EXPECT_STREQ(reinterpret_cast<const char*>(rows[4].m_name), "slr1/memory_subsystem");
+  EXPECT_EQ(rows[4].m_base_address, 0x300000U);
+}
+
+TEST(Pack, EachPackedImageHasAUuidOfItsOwn) {
+  const auto uuid = [](const Vendor& vendor, const plan::EmulationData& data) {
+    const auto packed = pack_container(vendor.bytes(), data);
+    return packed.ok() ? plan::parse_xclbin(packed->bytes)->uuid : packed.error().message();
+  };
+  const std::string first = uuid(Vendor(), single());
+  EXPECT_EQ(first.size(), 36U) << first;
+  EXPECT_NE(first, "5a5a5a5a-5a5a-5a5a-5a5a-5a5a5a5a5a5a") << "the vendor's";
+  EXPECT_EQ(first[14], '8');
+  EXPECT_EQ(uuid(Vendor(), single()), first) << "the same content";
+  Vendor other;
+  other.connections.back().memory = 0;
+  EXPECT_NE(uuid(other, single()), first) << "the same bits with another buffer";
+  plan::EmulationData renamed = single();
+  renamed.record.partitions[0].ports[0].compute_unit = std::string(abi::kIngressKernel) + ":{part0_input}";
+  EXPECT_NE(uuid(Vendor(), renamed), first) << "the same bits with another unit";
+}
+
+TEST(Pack, StoresTheClockThatTheVendorsToolsAchieved) {
+  plan::EmulationData data = single();
+  data.record.clock_mhz = 300;
+  const auto packed = pack_container(Vendor().bytes(), data, {{1000, 5000}});
+  ASSERT_TRUE(packed.ok()) << packed.error().message();
+  EXPECT_EQ(packed->record.clock_mhz, 250);
+  EXPECT_NE(packed->record.content_digest, data.record.content_digest);
+  const auto view = plan::parse_xclbin(packed->bytes);
+  ASSERT_TRUE(view.ok());
+  const auto* record = view->find(USER_METADATA);
+  const auto read =
+      plan::parse_image_record({reinterpret_cast<const char*>(record->bytes.data()), record->bytes.size()});
+  ASSERT_TRUE(read.ok()) << read.error().message();
+  EXPECT_EQ(read->clock_mhz, 250);
+  const auto paces = plan::decode_paces(view->find(EMULATION_DATA)->bytes);
+  ASSERT_TRUE(paces.ok());
+  EXPECT_EQ(*paces, (std::vector<plan::Pace>{{1200, 6000}}));
+  // The vendor's table has whole MHz.
+  Vendor rounded;
+  rounded.mhz = 156;
+  EXPECT_EQ(pack_container(rounded.bytes(), single())->record.clock_mhz, 156.25);
+  rounded.mhz = 155;
+  EXPECT_EQ(pack_container(rounded.bytes(), single())->record.clock_mhz, 155);
 }
 
 TEST(Pack, RefusesAnXclbinOfAnotherKernel) {
@@ -265,9 +355,25 @@ TEST(Pack, RefusesAnXclbinOfAnotherKernel) {
   vendor.bits.clear();
   EXPECT_NE(message(vendor).find("no bitstream"), std::string::npos);
   vendor = {};
+  vendor.mhz = 0;
+  EXPECT_NE(message(vendor).find("CLOCK_FREQ_TOPOLOGY of the xclbin is missing"), std::string::npos)
+      << message(vendor);
+  vendor = {};
+  vendor.is_signed = true;
+  EXPECT_NE(message(vendor).find("xclbin is signed"), std::string::npos) << message(vendor);
+  vendor = {};
+  vendor.arguments.back() = "out1";
+  EXPECT_NE(message(vendor).find("no argument 'out0' of kernel 'millrace_image0'"), std::string::npos)
+      << message(vendor);
+  vendor = {};
+  vendor.kernel = "millrace_image7";  // argument in0 of another kernel must not be taken for ours
+  EXPECT_NE(message(vendor).find("no argument 'in0' of kernel 'millrace_image0'"), std::string::npos)
+      << message(vendor);
+  vendor = {};
   vendor.connections.pop_back();
-  EXPECT_NE(message(vendor).find("no memory to argument 2, the buffer of millrace_egress:part0_out0"),
-            std::string::npos)
+  EXPECT_NE(
+      message(vendor).find("no memory to argument 2 ('out0'), the buffer of millrace_egress:part0_out0"),
+      std::string::npos)
       << message(vendor);
   for (const std::int32_t none : {-1, 2, 1 << 30}) {
     vendor = {};
