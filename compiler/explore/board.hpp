@@ -69,7 +69,8 @@ struct Wire {
   bool operator==(const Wire&) const = default;
 };
 
-/// Distributes tensors over the cables between two cards. Like the pipeline, uses the cable with the fewest bytes.
+/// Distributes tensors over the cables between two cards. Each tensor goes to the cable that has the fewest bytes so
+/// far, as in the finished pipeline.
 class Loads {
  public:
   explicit Loads(std::uint32_t cables) : bytes_(cables, 0) {}

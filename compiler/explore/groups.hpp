@@ -31,7 +31,7 @@ class Groups {
   bool same_kind(std::uint32_t card, std::uint32_t other) const { return kinds_[card] == kinds_[other]; }
   bool same_wire(std::uint32_t a, std::uint32_t b, std::uint32_t other_a, std::uint32_t other_b) const;
 
-  /// False if groups were left out because there are too many.
+  /// Whether every possible group was considered. False if there were too many groups, so that some were left out.
   bool complete() const { return complete_; }
 
  private:

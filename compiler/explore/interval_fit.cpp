@@ -175,7 +175,7 @@ const IntervalFit::Filling& IntervalFit::filling(std::uint32_t card, std::uint32
     if (!runs.empty() && runs.back().end > out.end) out = {runs.back().end, std::move(runs)};
     if (!shared || unknown == Unknown::kFits || out.end == board_.chain.size()) break;
   }
-  // With Unknown::kFits, each region was allowed to use the memory's whole bandwidth, so `end` is only an upper bound.
+  // With Unknown::kFits, fill() let each region use the memory's whole bandwidth, so `end` is only an upper bound.
   // Lower this bound: the regions of the card together must not need more than the memory's bandwidth.
   if (unknown == Unknown::kFits && shared)
     out.end = std::min(out.end, extend(whole_card_cache(card, cables), begin, unknown));

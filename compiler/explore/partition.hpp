@@ -47,7 +47,8 @@ struct Solution {
   double gap = std::numeric_limits<double>::infinity();
   bool exact = false;  // proven: no contiguous cuts give a better solution, so the gap is 0
 
-  // The cards of each further copy, by position. All fields above describe the first copy.
+  // If the solution copies its pipeline: the cards of each further copy, by position. All fields above describe the
+  // first copy.
   std::vector<std::vector<std::uint32_t>> copies = {};
   std::size_t replicas() const { return 1 + copies.size(); }
   bool operator==(const Solution&) const = default;
@@ -98,7 +99,8 @@ double transfer_seconds(const Problem& problem, const Solution& solution);
 /// cluster has too few groups of equal cards.
 Result<Solution> solve_replicated(const Problem& problem, bool explain = true);
 
-/// Returns a sentence that names the cards with which a solution's copies are invalid; empty if all are valid.
+/// Returns a sentence that names the cards on which the solution's copies of the pipeline are invalid; empty if all are
+/// valid.
 std::string check_copies(const Problem& problem, const Solution& solution);
 
 }  // namespace millrace::compiler::explore

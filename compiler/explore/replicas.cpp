@@ -45,7 +45,8 @@ class Replicator {
                               plural(largest.size(), "card"));
   }
 
-  /// Returns the fastest copies, or one pipeline if it is faster. Returns nothing if copies miss the target rate.
+  /// Returns the copies of a pipeline that together have the highest rate, or one pipeline if it is faster. Returns
+  /// nothing if all of them miss the target rate.
   std::optional<Solution> most_frames() {
     std::optional<Solution> best;
     double rate = target();
@@ -65,8 +66,8 @@ class Replicator {
     return with_gap(std::move(*best));
   }
 
-  /// Returns copies that use fewer cards than one pipeline, or as many cards but with a higher rate. Returns nothing
-  /// if there are none. `alone` is the pipeline, or null if none meets the target.
+  /// Returns copies of a pipeline that together use fewer cards than one pipeline, or as many cards but with a higher
+  /// rate. Returns nothing if there are none. `alone` is the pipeline, or null if none meets the target.
   std::optional<Solution> fewest_cards(const Solution* alone) {
     const std::size_t most = alone != nullptr ? alone->card.size() : problem_.cards.size();
     for (std::size_t cards = 2; cards <= most; ++cards) {
@@ -82,7 +83,8 @@ class Replicator {
     return std::nullopt;
   }
 
-  /// Returns the smallest number of copies that reaches the target rate, with the lowest latency.
+  /// Returns a solution with the smallest number of copies of a pipeline that reaches the target rate. Of several such
+  /// solutions, returns the one with the lowest latency.
   std::optional<Solution> least_latency() {
     const std::size_t most = std::min<std::size_t>(problem_.cards.size(), kMostReplicas);
     std::optional<Solution> best;
@@ -219,8 +221,8 @@ class Replicator {
       if (allow_unless_impossible(search_, cards, 1, limit_of(1))) proven_ = false;
   }
 
-  /// Records that solutions with several copies, on at most `most` cards in total, were not ruled out. Does not check
-  /// whether the cluster has such groups of equal cards.
+  /// Records that solutions with several copies of a pipeline, on at most `most` cards in total, were not ruled out.
+  /// Does not check whether the cluster has such groups of equal cards.
   void allow_copies(std::size_t most) {
     for (const auto cards : sizes(most / 2))
       for (std::size_t copies = 2; copies <= std::min<std::size_t>(most / cards, kMostReplicas); ++copies)
@@ -251,8 +253,8 @@ class Replicator {
     return target() > 0 ? static_cast<double>(copies) / target() : kNoLimit;
   }
 
-  /// Records that a solution with `copies` copies, each on `cards` cards, was not ruled out. Returns false and records
-  /// nothing if such a solution is impossible.
+  /// Records that a solution with `copies` copies of a pipeline, each on `cards` cards, was not ruled out. Returns
+  /// false and records nothing if such a solution is impossible.
   bool allow_unless_impossible(Search& search, std::uint32_t cards, std::size_t copies, double limit) {
     limit = std::min(limit, kAnyInterval);
     if (!search.possible(cards, limit)) return false;
@@ -295,7 +297,7 @@ Status check_asked(const Problem& problem) {
   return {};
 }
 
-/// Adds the highest rate that copies reach to the error about a missed target.
+/// Appends to the error about a missed target the highest rate that several copies of a pipeline reach.
 Error with_most(Error error, const Problem& problem) {
   Problem free = problem;
   free.targets.frames_per_second.reset();

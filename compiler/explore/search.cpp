@@ -267,7 +267,8 @@ Solution Search::narrowed(std::uint32_t cards, Solution best, std::ptrdiff_t low
     return std::lower_bound(intervals_.begin(), intervals_.end(), best.interval_seconds / kRounding) -
            intervals_.begin();
   };
-  // The search found no solution with an interval below intervals_[low].
+  // Bisect between intervals_[low], below which the search found no solution, and intervals_[high], for which it found
+  // `best`.
   std::ptrdiff_t high = end();
   while (low < high) {
     const std::ptrdiff_t middle = low + (high - low) / 2;

@@ -23,7 +23,8 @@ class Search {
  public:
   explicit Search(const Board& board);
 
-  /// Returns the best solution, or nothing if the targets cannot be met. Of equal solutions, prefers weights on chip.
+  /// Returns the best solution, or nothing if the targets cannot be met. Of equally good solutions, prefers one with
+  /// more weights on the chip.
   std::optional<Solution> run();
 
   /// Returns several solutions with short latencies; ignores the target for latency.
@@ -56,12 +57,15 @@ class Search {
   bool passes(const IntervalFit& fit, const Order& order, std::size_t place, std::size_t layer) const;
   Assignment assignment(IntervalFit& fit, const Order& order, const std::vector<std::size_t>& cuts) const;
   const std::vector<Order>& rows(std::uint32_t cards);
-  /// Returns the assignment's solution if it meets interval and latency, if necessary with faster implementations.
+  /// Returns the assignment as a solution that meets interval and latency, if necessary with faster implementations.
+  /// Returns nothing if that is impossible.
   std::optional<Solution> accept(Assignment assignment, double seconds, std::optional<double> latency) const;
   std::optional<Solution> best();
   /// Like shortest(), but ignores the target for latency.
   std::optional<Solution> shortest_untimed(std::uint32_t cards, double limit);
-  /// Searches from about intervals_[low] on. Returns the shortest-interval solution that it finds, otherwise `best`.
+  /// Bisects for a shorter interval than that of `best`. Must be called with a `low` for which the search found no
+  /// solution with an interval below intervals_[low]. Returns the solution with the shortest interval, which may be
+  /// `best`.
   Solution narrowed(std::uint32_t cards, Solution best, std::ptrdiff_t low, std::optional<double> latency);
   std::vector<Solution> short_latencies(std::uint32_t cards, double limit);
   std::optional<Solution> shortest_latency(std::uint32_t cards, double limit);
@@ -104,7 +108,7 @@ struct Branched {
 /// Searches by branch and bound over cards, cuts, regions and implementations; makes at most `nodes` decisions.
 Branched branch(const Board& board, const std::optional<Solution>& best, std::uint64_t nodes);
 
-/// Whether solution a is better than b by the two leading figures of the objective.
+/// Whether solution a is better than b by the two figures that the objective compares first.
 bool better(Objective objective, const Solution& a, const Solution& b);
 
 /// Whether a solution meets the targets and has the number of cards asked for.

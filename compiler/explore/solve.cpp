@@ -30,8 +30,8 @@ Error wrong(const std::string& what) {
   return Error(ErrorCode::kInvalidInput, "the plan is invalid: " + what);
 }
 
-/// Converts a choice to an assignment. Checks that each layer is in one region, that layers are in order, and that no
-/// card is empty.
+/// Converts a person's choice of cards, regions and implementations to an assignment. Checks that each layer is in one
+/// region, that layers are in order, and that no card is empty.
 Status arrange(const Board& board, const Choice& choice, Assignment& out) {
   const Problem& problem = board.problem;
   std::uint32_t place = 0, region = 0;

@@ -97,8 +97,8 @@ std::string place_operations(Claim& claim) {
   return {};
 }
 
-/// Checks that tensors go only to later parts, and between cards only over cables: over a direct cable, or through
-/// other cards as the solution's hops say.
+/// Checks that tensors go only to later parts of the solution. Between two cards, a tensor must go over a direct cable
+/// or over the cables that the solution names.
 std::string check_edges(const Claim& claim) {
   const auto& [problem, solution, cables, part_of] = claim;
   std::map<std::uint32_t, std::size_t> producer;  // tensor -> the part that makes it

@@ -11,7 +11,7 @@
 
 namespace millrace::compiler::generators {
 
-/// A generator for a block whose foldings differ only in the number of elements per beat.
+/// A generator for a block whose foldings (degrees of parallelism) differ only in the number of elements per beat.
 class LanesBlock : public Generator {
  protected:
   using Generator::Generator;
@@ -58,7 +58,7 @@ int kind(kernels::ElementType type);
 std::vector<std::uint32_t> divisors(std::uint32_t n);
 
 /// Returns foldings (degrees of parallelism) with ever more elements per beat: first every divisor of the number of
-/// channels, then several whole pixels, in every number that divides the tensor's row.
+/// channels, then every number of whole pixels that divides the width of the tensor.
 std::vector<Folding> lane_foldings(const Image& image);
 
 /// Estimated cycles of a unit that never waits for another unit: `interval` for a whole frame, and `latency` from the

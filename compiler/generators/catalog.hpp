@@ -19,7 +19,8 @@ struct FitError {
   bool operator==(const FitError&) const = default;
 };
 
-/// The model of one figure of one module: the sum of the module's terms (module.hpp), each times its coefficient.
+/// The model of one resource (LUTs or flip-flops) of one module: the sum of the module's terms (module.hpp), each times
+/// its coefficient.
 struct Fit {
   std::map<std::string, double, std::less<>> coefficients;
   FitError held_out;

@@ -38,8 +38,8 @@ class ConvolutionBlock : public Generator {
     return (kernel - 1) * dilation + 1;
   }
   /// Returns how many matrices work in parallel: one for each group if a beat contains the channels of one pixel.
-  /// Behind a parallel window, the lanes of a group are not adjacent. Then there is one matrix, with zeros as weights
-  /// between different groups.
+  /// Behind an mr_swu_par, which outputs whole windows, the lanes of a group are not adjacent. In this case, there is
+  /// one matrix, with zeros as weights between different groups.
   std::uint32_t matrices(const Folding& folding) const {
     return depthwise_ || folding.window == WindowStyle::kParallel ? 1 : layer_.groups;
   }

@@ -22,7 +22,8 @@ class ConvolutionBlock::Units {
     const StreamIndex from = windowless ? netlist_.input(lanes, bits_, b_.in_.elements()) : window();
     if (matrices_ > 1) return netlist_.finish(multiply_groups(from));
     if (side_by_side_ == 1) return netlist_.finish(multiply(from, ""));
-    // Each window has its own matrix unit. An adapter behind it gathers all channels of the window's output pixel.
+    // Each window has its own matrix unit. An adapter behind the matrix unit gathers all channels of the window's
+    // output pixel.
     std::vector<StreamIndex> parts = netlist_.split("split", from, side_by_side_);
     for (std::uint32_t m = 0; m < side_by_side_; ++m) {
       const std::string copy = std::to_string(m);
@@ -102,7 +103,7 @@ class ConvolutionBlock::Units {
     return add_sums("mr_vvu", "vvu", std::move(parameters), from, b_.vectors_, "");
   }
 
-  /// Adds a unit whose constants are either in files or loaded.
+  /// Adds a unit whose constants are either in memory files or loaded after the FPGA is programmed.
   StreamIndex add_sums(const char* module, const std::string& suffix, Parameters parameters, StreamIndex from,
                        std::uint64_t vectors, const std::string& constants) {
     // A table of constants with more lines than this limit costs more in LUTs than in block RAM.
@@ -226,8 +227,8 @@ class ConvolutionBlock::Units {
           const std::uint32_t o = first + n * pe_ + p;
           std::int64_t w = b_.weight(folding_, o, s * simd_ + x);
           if (bipolar_weights_) w = w > 0 ? 1 : 0;
-          // If a pair's even weight is negative, the odd weight is stored 1 smaller to compensate for a borrow
-          // (mr_dot_pair).
+          // If the weights of two rows share a DSP slice, a negative weight of the first row borrows 1 from the second
+          // row (mr_dot_pair). The second row's weight is stored 1 smaller to compensate for this borrow.
           if (paired && p % 2 == 1 && b_.weight(folding_, o - 1, s * simd_ + x) < 0) --w;
           lines.put(static_cast<std::uint64_t>(w), b_.layer_.weight_type.bits);
         }

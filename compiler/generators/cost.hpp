@@ -49,7 +49,8 @@ struct Extrapolation {
   auto operator<=>(const Extrapolation&) const = default;
 };
 
-/// Returns the terms of an instance that cost() extrapolates, LUTs first; none if cost() fails. Any thread may call it.
+/// Returns the terms of the cost model that cost() extrapolates for an instance, LUTs first; none if cost() fails. Any
+/// thread may call it.
 std::vector<Extrapolation> extrapolations(const Catalog& catalog, std::string_view module,
                                           const Parameters& parameters);
 

@@ -17,7 +17,8 @@ struct Stage {
   const Design* design = nullptr;  // null for a part on the host
   double clock_hz = 0;             // clock of the partition's card
   std::uint32_t card = 0;
-  /// Names of the tensors that the stage reads and writes. Ignored for a partition, because its design has ports.
+  /// Names of the tensors that the stage reads and writes. Ignored if the stage is a partition on a card, because then
+  /// the names come from the ports of its design.
   std::vector<std::string> inputs, outputs;
   double host_seconds = 0;  // the host's time from the last input to the outputs
 };
@@ -30,7 +31,8 @@ struct Link {
 };
 using Links = std::map<std::pair<std::uint32_t, std::uint32_t>, Link>;  // the key is (from card, to card)
 
-/// When a stage's first and last output beat leave, in seconds since the first beat entered any card.
+/// When the first and the last output beat of a stage (a partition on a card, or a part of the model on the host)
+/// leave, in seconds since the first beat entered any card.
 struct Passage {
   double first_output = 0, last_output = 0;
 };

@@ -206,8 +206,8 @@ Result<Candidate> Generator::candidate(const Catalog& catalog, const Folding& fo
   made.output_lanes = {out.lanes};
   made.lead = lead();
   for (const auto& reader : netlist.readers) made.memory_bytes += reader.bytes_per_frame;
-  // Windows are computed while their input arrives. After the last input beat, only the later passes over the last
-  // window remain.
+  // The matrix unit works on a window while the window's input arrives. After the last input beat, the unit only has to
+  // make the later passes over the last window.
   const std::uint64_t beats = netlist.streams[netlist.inputs.front()].beats;
   const auto first = static_cast<std::uint64_t>(made.lead * static_cast<double>(beats));
   std::uint64_t passes = 0, vector = 0, work = 0;

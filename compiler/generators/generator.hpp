@@ -145,7 +145,7 @@ class Generator {
   const Plugins* plugins_ = nullptr;  // null if no plugin has a candidate for this block
 
  private:
-  /// Returns the plugin's candidate that a folding names.
+  /// Returns the candidate (the hardware proposed by a plugin) that `folding` names.
   Result<Candidate> offered(const Folding& folding) const;
 
   std::uint32_t index_;

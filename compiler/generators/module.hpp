@@ -23,7 +23,8 @@ struct PlayedInstance;
 /// The values of all parameters of one instance, including defaults.
 class Values {
  public:
-  /// Returns the values of an instance. kInvalidInput if the module does not have one of the parameters.
+  /// Returns the values of all parameters of an instance. kInvalidInput if `parameters` names one that the module does
+  /// not have.
   static Result<Values> of(const Module& module, const Parameters& parameters);
 
   std::int64_t operator[](std::string_view name) const;

@@ -275,7 +275,8 @@ Result<std::string> Plugin::call(const std::string& task, const std::string& req
   return answer;
 }
 
-/// Whether the plugin can have candidates for the block. A library has some only for blocks that it selected itself.
+/// Whether the plugin can have candidates for the block. A plugin that is a shared library has candidates only for
+/// blocks that it selected itself.
 bool Plugin::is_asked_about(const kernels::Program& program, const kernels::Block& block) const {
   if (!is_for_plugins(program, block)) return false;
   if (library_.empty()) return true;

@@ -46,14 +46,16 @@ class Plugin {
   /// answer violates the protocol: the message names plugin, block and field.
   Status prepare(const kernels::Program& program);
 
-  /// Returns the plugin's candidates for a block; empty if there are none or prepare() has not asked about the block.
+  /// Returns the plugin's candidates (the hardware that it proposes) for a block; empty if there are none or prepare()
+  /// has not asked the plugin about the block.
   std::vector<Candidate> offered(const kernels::Program& program, const kernels::Block& block) const;
 
   /// Returns a candidate's netlist, one instance of the plugin's module. Calls build() if memory files are wanted.
   Result<Netlist> construct(const kernels::Program& program, const kernels::Block& block,
                             const Candidate& candidate, NetlistBuilder& netlist) const;
 
-  /// Asks the plugin for the module of a candidate. kUnsupported if the plugin only makes candidates.
+  /// Asks the plugin for the module of a candidate. kUnsupported if the plugin declares that its candidates are for
+  /// plans only.
   Result<PluginModule> build(const kernels::Program& program, const kernels::Block& block,
                              const std::string& candidate, const std::string& module) const;
 

@@ -36,7 +36,8 @@ class Plugins {
   /// Calls Plugin::prepare() of each plugin. Stops at the first error.
   Status prepare(const kernels::Program& program);
 
-  /// Returns the candidates of all plugins for a block, in the order of the plugins.
+  /// Returns the candidates (the hardware that plugins propose) of all plugins for a block, in the order of the
+  /// plugins.
   std::vector<Candidate> offered(const kernels::Program& program, const kernels::Block& block) const;
 
   /// Calls Plugin::construct() of the plugin that offers `candidate`, which offered() must have returned.
@@ -47,7 +48,8 @@ class Plugins {
   std::string names() const;
 
  private:
-  /// A candidate and the plugin that offers it under the name `id`.
+  /// A candidate (hardware that a plugin proposes for a block), and the plugin, which knows the candidate by the name
+  /// `id`.
   struct Offer {
     const Plugin* plugin;
     std::string id;

@@ -65,8 +65,8 @@ StepFunction::StepFunction(const Requantise& step, ElementType output, std::uint
   }
   const bool plain = std::all_of(multiplier_.begin(), multiplier_.end(), [](auto m) { return m == 1; }) &&
                      std::all_of(offset_.begin(), offset_.end(), [](auto o) { return o == 0; });
-  // If all scales are powers of two, the unit has no multiplier or adder. In this case, the preceding block adds the
-  // bias for free.
+  // If all scales are powers of two, the requantisation unit has no multiplier or adder. In this case, the preceding
+  // block adds the bias for free.
   takes_bias_ = !plain || take_bias;
   if (takes_bias_ && !bias.empty())
     for (std::uint32_t c = 0; c < channels; ++c) offset_[c] += multiplier_[c] * bias[c];

@@ -162,8 +162,8 @@ std::int64_t Chain::evaluate(std::int64_t x, std::size_t channel) const {
 }
 
 ChainTrend Chain::trend(std::int64_t lowest, std::int64_t highest, std::size_t channel) const {
-  // As long as the chain (of element-wise functions) is monotone, the results at both ends bound all results between
-  // them.
+  // As long as the chain (of element-wise functions) is monotone, the results at both ends of the input's range bound
+  // all results between them.
   Number from{false, lowest, 0}, to{false, highest, 0};
   bool falling = false;
   for (std::size_t i = 0; i < steps.size(); ++i) {

@@ -43,7 +43,7 @@ Requantise clamp_only(const Chain& chain, Type output) {
   return r;
 }
 
-/// Whether `ordered` holds for the results of every two neighbouring accumulators in the range.
+/// Whether the comparison `ordered` holds for the results of every two neighbouring accumulators in the range.
 template <class Ordered>
 bool is_sorted(const Chain& chain, Range range, std::size_t channel, Ordered ordered) {
   std::int64_t before = chain.evaluate(range.lowest, channel);

@@ -23,7 +23,8 @@ IndexMap identity_map(std::int64_t elements);
 bool is_identity_map(const IndexMap& map);
 IndexMap inverse(const IndexMap& map);
 
-/// Returns the index map of a Move on an input of this shape. Elements are numbered row-major.
+/// Returns, for a Move (an operation that only reorders elements) on an input of this shape, which input element
+/// becomes each output element. Elements are numbered row-major.
 IndexMap move_map(const graph::Move& move, const graph::Shape& input);
 
 /// Whether the shape is [1, C, H, W], of which dataflow_shape() makes [H, W, C]. All other shapes become [1, 1, N].

@@ -26,14 +26,15 @@ constexpr std::size_t kLongestName = 100;
 /// The tensor that contains a value of the graph, and the order of its elements.
 struct Stored {
   TensorIndex tensor = kNoTensor;
-  /// map[i] is the index of the element at position i, row-major in the ONNX shape. Null for the dataflow's order.
+  /// The order in which the elements are stored: map[i] is the row-major index, in the ONNX shape, of the element at
+  /// position i. Null if the elements are in the dataflow's order.
   std::shared_ptr<const IndexMap> map;
   bool is_input = false;      // a model input, or computed element by element from a model input
   std::size_t last_move = 0;  // number of the last Move of the elements since the tensor was written; 0: none
 };
 
-/// A Move that got no block. Each Move refers to the one before it, because lists of all Moves would need memory that
-/// grows with the square of their number.
+/// A Move (an operation that only reorders elements) that got no block. Each Move refers to the one before it, because
+/// lists of all Moves would need memory that grows with the square of their number.
 struct Moved {
   std::size_t before = 0;  // number of the Move before this one; 0: none
   std::vector<std::string> sources;
@@ -188,7 +189,8 @@ class ProgramBuilder {
       MILLRACE_TRY(add_input(graph_.inputs[i], graph_.input_signatures[i].name));
     }
     for (Node& n : graph_.nodes) {
-      // Skip nodes that depend on a refused node. Lower all other nodes, so that the error lists all refusals.
+      // Skip nodes that depend on a refused node, which the compiler does not support. Lower all other nodes, so that
+      // the error lists all refusals.
       const auto absent = std::find_if(n.inputs.begin(), n.inputs.end(),
                                        [this](ValueId v) { return stored_[v].tensor == kNoTensor; });
       if (absent != n.inputs.end()) {
@@ -341,7 +343,8 @@ class ProgramBuilder {
     return stored_[v].tensor;
   }
 
-  /// Returns the shape of a tensor in the order of the ONNX file: the dataflow's shape if its order is the same.
+  /// Returns the shape for a tensor whose elements are in the order of the ONNX file. If the dataflow has the same
+  /// order, returns the dataflow's shape.
   static std::vector<std::uint32_t> model_shape(const Shape& shape) {
     if (is_identity_map(dataflow_map(shape))) return narrow(dataflow_shape(shape));
     return shape[0] == 1 ? without_batch(shape) : narrow(shape);
@@ -406,7 +409,8 @@ class ProgramBuilder {
     return stored;
   }
 
-  /// Returns the ONNX nodes that moved the elements of `v` since its tensor was written, then those of `n`.
+  /// Returns the ONNX nodes that moved the elements of `v` since its tensor was written, followed by the ONNX nodes of
+  /// `n`.
   std::vector<std::string> sources_since_written(ValueId v, const Node& n) const {
     std::vector<const std::vector<std::string>*> lists = {&n.sources};
     for (std::size_t move = stored_[v].last_move; move != 0; move = moved_[move - 1].before)
@@ -727,7 +731,7 @@ class ProgramBuilder {
     return {};
   }
 
-  /// Records the order of elements that results from a Move. The Move itself adds no block.
+  /// Records the order of elements that results from a Move, an operation that only reorders elements. Adds no block.
   Status lower(const Node& n, const graph::Move& m) {
     const ValueId from = n.inputs[0], to = n.outputs[0];
     const IndexMap becomes = inverse(move_map(m, shape_of(from)));
@@ -754,8 +758,8 @@ class ProgramBuilder {
     };
     auto found = find();
     if (!found && stored_[from].map != nullptr) {
-      // A Move before the selection has no block yet. If the Move gets its own block, loops may suffice for the
-      // selection alone.
+      // An operation before the selection reorders the elements and has no block yet. If that operation gets its own
+      // block, nested loops may suffice for the selection alone.
       MILLRACE_TRY(in_dataflow(from));
       found = find();
     }

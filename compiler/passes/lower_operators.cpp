@@ -83,7 +83,8 @@ Result<Graph> lower_moves_of_integers(Graph graph) {
   return graph;
 }
 
-/// Marks all nodes that depend on a refused node as refused. Errors in them may be consequences and are not reported.
+/// Marks all nodes that depend on a refused node as refused, too. Errors in these nodes may be consequences and are not
+/// reported.
 void skip_dependents(Graph& graph) {
   std::vector<bool> marked(graph.values.size(), false);
   for (Node& n : graph.nodes) {

@@ -35,7 +35,7 @@ bool takes_signs(const Node& n) {
   return w.pad_top + w.pad_left + w.pad_bottom + w.pad_right == 0;
 }
 
-/// Groups of values that must have one type.
+/// Groups of values. All values of a group must have the same type.
 class Groups {
  public:
   explicit Groups(std::size_t values) : first_(values) {

@@ -303,7 +303,7 @@ class Prover {
     return values.size() == 1 ? values[0] : values[c];
   }
 
-  /// Returns the candidate's result, or nothing if its arithmetic overflows 64 bits.
+  /// Returns the result of the requantisation that is being checked, or nothing if its arithmetic overflows 64 bits.
   std::optional<std::int64_t> candidate(std::int64_t acc, std::size_t c) const {
     if (r_.form == Requantise::Form::kThresholds) {
       const auto steps = static_cast<std::size_t>(std::int64_t{r_.highest} - r_.lowest);

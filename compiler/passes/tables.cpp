@@ -60,7 +60,7 @@ class Cone {
   bool is_wanted() const { return joins_ > 0 && (joins_ > 1 || order_.size() > 3 || !is_kernel()); }
   ValueId root() const { return root_; }
 
-  /// Returns the value of `v` if the integer has the value `x`.
+  /// Returns the number that the value `v` has if the integer from which `v` is computed is `x`.
   float evaluate(ValueId v, std::int64_t x) const {
     std::map<ValueId, float> known;
     for (const ValueId at : order_) {

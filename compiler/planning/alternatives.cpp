@@ -31,7 +31,8 @@ Alternative made(const explore::Problem& problem, const explore::Solution& solut
   return out;
 }
 
-/// Adds `copies` to `all`. If `all` has an alternative for the same objective and number of cards, keeps the faster.
+/// Adds an alternative to the list `all`. If the list already has one for the same objective and number of cards, keeps
+/// the faster of the two.
 void take_faster(std::vector<Alternative>& all, const Alternative& copies) {
   for (auto& way : all) {
     if (way.cards != copies.cards || way.objective != copies.objective) continue;

@@ -17,7 +17,7 @@ using explore::operator+=;
 
 constexpr std::uint64_t kFifoDepth = 32;  // in words; the assumed depth of a FIFO that was not sized yet
 
-/// The cost of the FIFO and the adapter before a block. The key is (lanes, bits) of the block's input.
+/// A cache of the cost of the FIFO and the adapter before a block. The key is (lanes, bits) of the block's input.
 using Interconnect = std::map<std::pair<std::uint32_t, std::uint32_t>, gen::Cost>;
 
 Result<gen::Cost> interconnect(const gen::Catalog& catalog, std::uint32_t lanes, std::uint32_t bits,
@@ -60,7 +60,8 @@ auto sortable(const gen::Folding& f) {
                     f.weights, f.memory, f.variant);
 }
 
-/// Drops intervals that differ by less than kStep, to speed up the search. Keeps the shortest and the longest.
+/// Drops intervals that are less than 2 % longer than the kept interval before them, to speed up the search. Keeps the
+/// shortest and the longest.
 std::vector<std::uint64_t> spaced(const std::vector<std::uint64_t>& all) {
   constexpr double kStep = 1.02;
   std::vector<std::uint64_t> out;
@@ -86,7 +87,8 @@ Status add_block(const Task& task, Lowered& lowered, std::uint32_t i, const kern
   };
   for (const auto interval : spaced(generator.intervals()))
     for (const auto& folding : generator.foldings(interval)) {
-      // Assumed weights have no values, so they cannot become a circuit of constants.
+      // If quantisation is only assumed (--assume), the integer weights are not known and cannot become a circuit of
+      // constants.
       if (is_unrolled(folding) && !task.options.assume.empty()) continue;
       if (!seen.insert(sortable(folding)).second) continue;
       auto candidate = generator.candidate(task.catalog, folding);
@@ -98,7 +100,7 @@ Status add_block(const Task& task, Lowered& lowered, std::uint32_t i, const kern
                       weigh(task.catalog, program, block, *candidate, lowered.candidates.ports, known));
       way.candidate = static_cast<std::uint32_t>(candidates.size());
       candidates.push_back(std::move(*candidate));
-      // A circuit of constants may be dropped later, so it never replaces another kind of candidate.
+      // A circuit of constants may be dropped later, so it never replaces a candidate with other hardware.
       const auto comparable = [&](const explore::Implementation& other) {
         return is_unrolled(candidates[other.candidate].folding) == is_unrolled(folding);
       };
@@ -122,7 +124,7 @@ Status add_streamed(const Task& task, Lowered& lowered, std::uint32_t i) {
   return add_block(task, lowered, i, *placed, placed->blocks[0], *generator);
 }
 
-/// Drops the candidates that no remaining implementation refers to.
+/// Drops the candidates (possible hardware of a block) that no remaining implementation refers to.
 void drop_unused(explore::Operation& operation, std::vector<gen::Candidate>& candidates) {
   std::vector<gen::Candidate> kept;
   kept.reserve(operation.implementations.size());

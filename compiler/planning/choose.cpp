@@ -143,7 +143,8 @@ Result<Predicted> search_with_splits(const Task& task, const LoweredPtr& lowered
   Result<Predicted> found = search(task, lowered, one_card && explain);
   if (one_card || (!found.ok() && !does_not_fit(found))) return found;
   if (found.ok()) {
-    // Splitting layers helps neither copies, which already use all cards, nor a plan whose rate the host limits.
+    // Splitting layers does not help if the plan has several copies, because they already use all cards, or if the host
+    // limits the rate.
     const double host = found->frames_per_second() * explore::host_seconds(lowered->problem);
     if (task.options.targets.objective != Objective::kThroughput || found->replicas() > 1 ||
         host > kNearlyOne)
@@ -193,7 +194,8 @@ bool is_clearly_better(const Task& task, const Predicted& a, const Predicted& b)
 }
 
 /// Returns the best plan with layers' weights in the cards' memory if that plan is at least 1 % better than `baked`,
-/// otherwise `baked`. The margin favours weights on the chip, because they need no memory bandwidth.
+/// the plan with all weights in the FPGA images. Otherwise returns `baked`. The margin favours weights on the chip,
+/// because they need no memory bandwidth.
 Result<Predicted> with_streamed(const Task& task, const LoweredPtr& lowered, Result<Predicted> baked) {
   Changes changes = lowered->changes;
   changes.streamed = true;
@@ -216,8 +218,8 @@ Status check_cards_have_work(const PlanOptions& options, const explore::Problem&
                    "leave one of the --host options out");
 }
 
-/// Lowers the model with the splits and host blocks of the options. If the options need a prediction, blocks without
-/// hardware also run on the host, as a stage of their own.
+/// Lowers the model with the splits and host blocks of the options. If the options need predicted figures, blocks
+/// without hardware also run on the host.
 Result<LoweredPtr> lower_as_asked(const Task& task, bool through_host) {
   Changes changes{task.options.splits, task.options.host_blocks, through_host};
   MILLRACE_ASSIGN(LoweredPtr lowered, lower(task, changes));
@@ -308,7 +310,7 @@ Error for_want_of_cables(const Cluster& cluster, std::size_t joined, std::size_t
 Result<Predicted> choose(const Task& task) {
   Result<Predicted> found = choose_routes(task);
   if (does_not_fit(found) && task.cluster.hosts.size() > 1) {
-    // Tensors pass from host to host over MPI only if no plan fits without that.
+    // Let tensors pass from host to host over MPI only if no other plan fits.
     Task joined = task;
     joined.cluster = runtime::plan::join_hosts(task.cluster);
     if (Result<Predicted> over_mpi = choose_routes(joined); over_mpi.ok()) return over_mpi;

@@ -54,8 +54,8 @@ Result<HostPorts> HostPorts::make(const gen::Catalog& catalog, const kernels::Pr
     Ends ends;
     for (std::size_t i = 0; i < block.inputs.size(); ++i) {
       const auto t = block.inputs[i];
-      // Count the port only if exactly one block on a card reads the tensor. With several readers, the port may be on
-      // another card, or as wide as another block needs.
+      // Count a tensor's port to the host only if exactly one block on a card reads the tensor. If several blocks read
+      // it, the port may be on another card, or as wide as another block needs.
       const auto cards = std::count_if(readers[t].begin(), readers[t].end(),
                                        [&](const auto reader) { return !on_host(reader); });
       if (!from_card[t] && cards == 1) ends.inputs.emplace_back(i, program.tensors[t].type);

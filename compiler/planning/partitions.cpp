@@ -72,7 +72,8 @@ void take_relays(Solution& solution, const std::vector<std::uint32_t>& moved,
       std::sort(part.operations.begin(), part.operations.end());
     }
   }
-  // If the solution has no part for a relay's stage and card, the relays there become a new part.
+  // A relay is a block that forwards a tensor through a card. If the solution has no part for the relay's stage and
+  // card, the relay becomes a new part.
   for (auto& [at, relays] : added) {
     const auto behind =
         std::find_if(solution.parts.begin(), solution.parts.end(),

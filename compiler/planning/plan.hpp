@@ -5,7 +5,7 @@
 //     Model, Cluster ─lower()─▶ Lowered ─search()─▶ Attempt ─place()─▶ Placed
 //     ─predict()─▶ Plan
 //
-// Each value in this chain is made once and never changed. An alternative plan is another value.
+// A Lowered, Attempt, Placed or Plan is made once and never changed. An alternative plan is a new value.
 #pragma once
 
 #include <cstdint>

@@ -45,7 +45,7 @@ struct Placed {
 /// place_parameters().
 Result<Placed> place(const Task& task, const Attempt& attempt);
 
-/// Returns the folding chosen for a block on a card, or null if the block has no hardware.
+/// Returns the folding (the parallelism) chosen for a block on a card, or null if the block has no hardware.
 const generators::Folding* chosen_folding(const Attempt& attempt, std::uint32_t block);
 
 /// Returns the device of the card at a position in the solution's pipeline.

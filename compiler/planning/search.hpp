@@ -41,7 +41,8 @@ std::string missed(const Predicted& plan);
 /// Names the resources that regions lack for the plan's designs. Returns an empty text if no resource is short.
 std::string overfull(const Predicted& plan);
 
-/// Reduces the budgets in `problem` of regions that the plan's designs overfill. Returns whether there were any.
+/// Reduces the budgets in `problem` of regions that the plan's designs overfill. Returns whether there were any such
+/// regions.
 bool tighten_regions(const Predicted& plan, explore::Problem& problem);
 
 }  // namespace millrace::compiler

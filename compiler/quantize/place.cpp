@@ -201,8 +201,8 @@ class Placer {
                        [&](std::size_t reader) { return graph::is_onnx(old_[reader], "QuantizeLinear"); });
   }
 
-  /// Whether the value remains an unquantised sum. With a declared format, the result of the last layer does, because
-  /// the format's range would clip the scores and make them equal.
+  /// Whether the value remains an unquantised sum. If a format is declared, the result of the last layer remains one,
+  /// because the format's range would clip the scores and make them equal.
   bool ends_unscaled(ValueId v) const {
     return told_.options->declared && uses_.is_output[v] && uses_.readers[v].empty();
   }

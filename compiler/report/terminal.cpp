@@ -56,7 +56,7 @@ class Page {
     out_ += wrapped(text.empty() ? text : text.substr(1), "  " + left(card(place).name, 10) + " ", "    ");
   }
 
-  /// Formats the used share of what is available, in red if nearly all is used.
+  /// Formats the used part of a resource in percent, in red if nearly all of the resource is used.
   std::string share(std::uint64_t used, std::uint64_t available) const {
     if (available == 0 && used == 0) return right("-", 7);
     const double part = static_cast<double>(used) / std::max(1.0, static_cast<double>(available));

@@ -160,8 +160,8 @@ void add_dot_products(Features& f, const Values& v, std::int64_t count) {
 /// Adds the cost of pairs of dot products, with one DSP slice per lane of a pair. Returns the width of their sums.
 std::int64_t add_pairs(Features& f, const Values& v, std::int64_t pairs) {
   const std::int64_t simd = v["SIMD"], levels = clog2(simd);
-  // The first two levels of the adder tree add both fields of a pair in one word. Each later level has two adders and a
-  // carry.
+  // A DSP slice packs its two products into two fields of one word. The first two levels of the adder tree add whole
+  // words. Each later level has an adder for each field, and a carry.
   const std::int64_t packed_levels = std::min<std::int64_t>(levels, 2);
   const std::int64_t product = 27 + input_bits(v);
   const AdderTree packed = adder_tree(simd, product, 0, packed_levels);

@@ -31,8 +31,8 @@ double select_price(std::int64_t width, std::int64_t copies) {
   return kSelectPrice * static_cast<double>((copies - 1) * width);
 }
 
-/// Returns the cheapest mapping to block RAM. A memory deeper than a block needs several copies, whose columns are
-/// packed together. The copies of a `written` memory are written one by one, so they are packed in bytes of 9 bits.
+/// Returns the cheapest mapping to block RAM. A memory deeper than one block RAM needs several copies, whose columns
+/// are packed together. The copies of a `written` memory are written one by one, so they are packed in bytes of 9 bits.
 Mapping block_mapping(std::int64_t width, std::int64_t depth, bool written) {
   Mapping best;
   const auto consider = [&](const BlockShape& shape, bool full) {

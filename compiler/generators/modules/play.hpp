@@ -23,7 +23,8 @@ struct Wire {
 };
 
 struct TimingUnit {
-  /// Sets ready of inputs, then performs the clock edge, which sets registered valids.
+  /// Sets the ready signals of the unit's inputs, then performs the clock edge, which updates the registered valid
+  /// signals.
   std::function<void()> step;
   std::function<void()> offer = {};  // sets valid of outputs if it depends on this clock's inputs
 };

@@ -169,7 +169,8 @@ Module mr_parameters() {
   Module m{.name = "mr_parameters"};
   m.cost = [](const Values& v, Features& f) {
     const std::int64_t bits = 8 * v["DATA_BYTES"];
-    // One counter counts the words that have not arrived yet. The other counter counts the clocks after the last word.
+    // mr_parameters has two counters: one for the words of constants that have not arrived yet, and one for the clocks
+    // after the last word.
     const std::int64_t counters = clog2(v["WORDS"] + 1) + clog2(v["HOPS"] + 5);
     f.add_both("one", 1);
     // The unit has two registers of a word each: one for the word behind the buffer, and one for the word that is being

@@ -1,4 +1,4 @@
-// Describes modules whose SystemVerilog is written for a partition, so that they are in no folder of kernels/rtl.
+// Describes modules whose SystemVerilog the compiler generates for a partition. Such modules are not in kernels/rtl.
 #include <algorithm>
 #include <deque>
 
