@@ -54,8 +54,8 @@ inline bool uses_saturation(const Finish& f) {
          (f.out_bytes == 1 || (f.out_bytes == 2 && f.out_offset == 0));
 }
 
-/// Like write_block(), for Finish::saturates. Writes four results at a time. Writes results one by one if fewer than
-/// four are left, or if the block has fewer channels than lanes.
+/// Like write_block(), but clamps with instructions that saturate, as Finish::saturates permits. Writes four results at
+/// a time. Writes results one by one if fewer than four are left, or if the block has fewer channels than lanes.
 template <class Isa>
 inline void write_saturated(const Finish& f, std::uint32_t block, const std::int32_t* accs,
                             std::uint32_t stride, const Destination& to) {

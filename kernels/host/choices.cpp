@@ -154,7 +154,7 @@ void cumulate(const Call& c) {
   });
 }
 
-/// Where: the condition is a constant; the two choices broadcast with it.
+/// The operator Where. The condition is a constant; the two operands to choose from broadcast with it.
 Shape where_shape(const FloatOperator& op, std::string& why) {
   if (op.operands.size() != 3 || op.operands[0].kind != FloatOperand::Kind::kIntegers || !is_float(op, 1) ||
       !is_float(op, 2)) {

@@ -16,9 +16,9 @@ inline constexpr std::uint32_t kMostLoops = 8;
 /// ONNX Transpose. `perm` names every axis once, and the product of `dims` is below 2^31.
 Rearrange transposition(const std::vector<std::uint32_t>& dims, const std::vector<std::uint32_t>& perm);
 
-/// Returns an equal Rearrange with as few loops as possible: no loop runs once, and neighbouring loops that advance
-/// evenly are one loop. A Rearrange that copies the first elements of its input in their order has one loop, with
-/// stride 1. `elements` is the number of elements of the output; the result has loops even if `r` has none.
+/// Returns an equal Rearrange with as few loops as possible: no loop has only one turn, and neighbouring loops that
+/// advance evenly are one loop. A Rearrange that copies the first elements of its input in their order has one loop,
+/// with stride 1. `elements` is the number of elements of the output; the result has loops even if `r` has none.
 Rearrange simplified(const Rearrange& r, std::uint64_t elements);
 
 /// Whether all elements of an input with `in` elements keep their order.

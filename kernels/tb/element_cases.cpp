@@ -155,7 +155,8 @@ class Sum : public Case {
   Add add_;
 };
 
-/// Tests a module that only multiplies. The bench computes the products itself, because no block of a program does.
+/// Tests a module that only multiplies. The bench computes the products itself, because no block of a program only
+/// multiplies.
 class Product : public Case {
  public:
   explicit Product(const Parameters& p)

@@ -3,8 +3,8 @@
 // The bench decodes every packet on a cable, computes the packet's CRC bit by bit and compares its payload with
 // kernels/program/packing.hpp. Its scripts are: clean frames; a change of epoch in mid-frame; lost greetings and
 // credits, which may only cost time; damaged and lost packets, which must raise a fault and must never give wrong
-// output; a cable that goes down; ends with different packet sizes; a memory that fails, after which no packet may
-// begin; connectors that do not exist; an acknowledgement of packets that were not sent.
+// output; a cable that goes down; a sender and a receiver with different packet sizes; a memory that fails, after which
+// no packet may begin; connectors that do not exist; an acknowledgement of packets that were not sent.
 //
 // In every script, the bench counts the sender's credit, and sends packets of an earlier generation (an earlier time in
 // service of the sender) into the cables. Sender and receiver must ignore these packets.

@@ -1,5 +1,5 @@
 // Bench of loaded constants. It tests mr_parameters, which reads the constants from memory, and mr_load, which takes
-// the share of one block.
+// the constants of one block from the stream.
 //
 // For mr_load, words come at random and are never held back. Every line and every passed-on word must appear exactly
 // one cycle later, round after round. For mr_parameters, a simulated host starts runs of all sizes, rewrites the

@@ -434,7 +434,8 @@ void ShellRow::advance() {
     }
   } else if (stage_ == Stage::kCounters && control_.idle()) {
     if (ports_.at("error").get() != 0) fail("error raised");
-    // A stop without a run must do nothing. Afterwards, start a run that only a second stop ends.
+    // Stopping the supervisor while it has no run must do nothing. Afterwards, start a run that only a second stop
+    // ends.
     stage_ = Stage::kStop;
     control_.write(abi::kRegSupervisorStop, 1, [this] {
       supervise();

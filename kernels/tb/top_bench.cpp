@@ -63,8 +63,8 @@ struct Unit {
 };
 
 /// Loads parameters: constants, and weights that the hardware streams from the buffer that contains them. There are two
-/// versions, each in its own buffers. Files `bench/load.<v>.bin` and `bench/streamed.<v>.bin` are sections of a
-/// parameter file.
+/// versions of the parameters, at different offsets of one buffer. Files `bench/load.<v>.bin` and
+/// `bench/streamed.<v>.bin` are sections of a parameter file.
 class ParameterLoader {
  public:
   ParameterLoader(Bus& bus, const std::string& folder, Rng& rng, const Report& report)
@@ -93,9 +93,10 @@ class ParameterLoader {
 
   static constexpr std::size_t kVersions = 2;
 
-  /// Begins a run that loads one version, and calls `then` when the run is done.
+  /// Begins a run that loads one version of the parameters, and calls `then` when the run is done.
   void load(std::size_t version, std::function<void()> then) {
-    // Each version has its own buffer, and each section its own offset in it.
+    // The buffer begins one page before the memory. It contains both versions of the parameters, with each section at
+    // its own offset.
     const std::uint64_t buffer = kBase - kPage;
     const std::size_t load = offsets_[2 * version] + kPage, streamed = offsets_[2 * version + 1] + kPage;
     registers_.write_argument(0x10, static_cast<std::uint32_t>(buffer));

@@ -46,8 +46,8 @@ class SlidingWindow : public Case {
   /// Simulates the rule in the module's header: a tap is read once its pixel has arrived, and a pixel is written while
   /// its row has room.
   std::optional<Timing> timing() const override {
-    // The four numbers are a tap's row and column (-1: padding), whether it is the first tap of a frame, and how many
-    // rows are no longer needed after the tap.
+    // Each tap of a window is described by four numbers: its row and column (-1: padding), whether it is the first tap
+    // of a frame, and how many rows are no longer needed after the tap.
     std::vector<std::array<int, 4>> taps;
     for_each_tap([&](int y, int x, int) {
       const bool in_image = y >= 0 && y < h_ && x >= 0 && x < w_;
