@@ -111,7 +111,7 @@ class Model {
   runtime::pipeline::Dispatcher& pipeline() const { return *pipeline_; }
 
   /// Submits a frame like Pipeline::submit(). If a new version replaces this model, the new version may answer the
-  /// frame. `passage` must live until on_complete is called.
+  /// frame. `passage`, which then names that version, must live until on_complete is called.
   Status submit(runtime::pipeline::Frame& frame, Passage& passage) {
     frame.passage = &passage;
     return pipeline_->submit(frame);

@@ -177,7 +177,7 @@ Status Repository::enqueue(JobPointer job, Done done) {
   return {};
 }
 
-/// Returns the first job at this stage that need not wait for another job of its model, or null if there is none.
+/// Returns the first job at this stage for whose model no earlier job is queued, or null if there is none.
 Repository::JobPointer Repository::next(Job::Stage stage) const {
   if (stopping_) return nullptr;  // begin_stop() ends the waiting jobs
   for (auto it = jobs_.begin(); it != jobs_.end(); ++it) {

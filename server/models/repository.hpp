@@ -109,7 +109,8 @@ class Repository {
   /// Reads the root directory, so it must not run on an I/O thread.
   std::vector<IndexEntry> index() const;
 
-  /// Returns how far a waiting or running load of the model is; with a `version`, of that version only. Reads no file.
+  /// Returns how far a waiting or running load of the model is. If `version` is not empty, considers only loads of that
+  /// version. Reads no file.
   std::optional<std::string> loading(std::string_view model, std::string_view version) const;
 
   /// Reports metrics when they are scraped: which model versions should be served, and how many models do not serve

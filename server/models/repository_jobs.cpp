@@ -99,7 +99,8 @@ void Repository::set_not_loaded(const Job& job, const std::string& why) {
 /// another version than the pinned one, unless the job moves the pin.
 Status Repository::choose_version(Job& job, const ModelDirectory& directory) {
   const Pin& pin = directory.pin;
-  // A version that was compiled for this job remains the job's version, even if the pin moved meanwhile.
+  // A version that was compiled for this job remains the job's version, even if the model was pinned to another version
+  // meanwhile.
   if (job.version == 0 || (job.own && pin.is_set() && !job.compiled)) {
     MILLRACE_ASSIGN(const auto version, version_to_serve(job.model, directory));
     if (pin.is_set()) log::info("models", named(job.model, pin.version) + " is pinned");
@@ -145,8 +146,8 @@ Status Repository::find_version(Job& job, VersionDirectory& found) {
   return Error(ErrorCode::kNotFound, found.path.string() + " " + kHoldsNothing);
 }
 
-/// A restart does not compare signatures. If a restart would serve the refused version, returns a text that says so
-/// and how to prevent it.
+/// A restart of the server does not compare the inputs and outputs of versions. If a restart would serve the version
+/// that this job refused, returns a text that says so and how to prevent it.
 std::string Repository::after_restart(const Job& job, const std::string& serves) const {
   const auto found = list();
   if (!found.ok()) return "";
@@ -188,7 +189,8 @@ Status Repository::run_kind(Job& job) {
   return job.pin ? run_load_and_pin(job) : run_load(job);
 }
 
-/// Before any card is touched, checks that the pin can be written. Writes the pin once the version serves.
+/// Loads a version and pins the model to it. Before any card is touched, checks that the file PIN can be written.
+/// Writes the file once the version serves.
 Status Repository::run_load_and_pin(Job& job) {
   MILLRACE_ASSIGN(const auto folder, folder_of(job.model));
   MILLRACE_TRY(check_pin_place(folder));

@@ -204,7 +204,7 @@ void Repository::poll() {
   });
 }
 
-/// Logs each newer version that the pin keeps from being loaded, once per version.
+/// Logs, once per version, each newer version that is not loaded because the model is pinned to an older version.
 void Repository::log_held_back(const std::string& model, const ModelDirectory& directory) {
   const auto newest = newest_of(directory.versions);
   if (!directory.pin.is_set() || newest == directory.versions.end() || newest->first <= directory.pin.version)

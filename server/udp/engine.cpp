@@ -180,8 +180,9 @@ Session* Engine::open(const Arrival& a, std::uint16_t fragment_bytes) {
   return opened;
 }
 
-/// Closes the session that has been idle longest, if it has been idle for longer than a cookie is valid. Otherwise, a
-/// delayed HELLO could open the session again with an empty window, and requests would be computed twice.
+/// Closes the session that has been idle longest, if it has been idle for longer than a cookie is valid. If a session
+/// were closed earlier, a delayed HELLO with a valid cookie could open it again with an empty window, and requests
+/// would be computed twice.
 bool Engine::make_place(Clock::time_point now) {
   Session* longest = nullptr;
   for (const auto& [key, session] : sessions_)

@@ -150,9 +150,8 @@ Status Listener::start(Admit admit) {
 
 void Listener::close() {
   error_code ignored;
-  // Use release(), because acceptor_.close() would not remove a passed socket, of which the service manager has a
-  // descriptor too, from the reactor's epoll set. Every client that waits for the next process would then wake this
-  // process.
+  // Use release(), because acceptor_.close() would not remove a socket of the service manager, which keeps a descriptor
+  // of it, from the reactor's epoll set. Every client that waits for the next process would then wake this process.
   if (acceptor_.is_open()) ::close(acceptor_.release(ignored));
   retry_timer_.cancel();
   if (!unlink_.empty()) ::unlink(std::exchange(unlink_, {}).c_str());

@@ -30,13 +30,14 @@ class Listener {
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
-  /// Binds the address, or takes the passed socket. Returns kEnvironment if that fails.
+  /// Binds the address, or takes over a socket that the service manager opened and passed to this process. Returns
+  /// kEnvironment if that fails.
   Status bind();
 
   /// Lets clients connect. `admit` is called for every connection, with the index of the connection's thread.
   Status start(Admit admit);
-  /// Stops accepting. A connection whose accept has completed already is still admitted. A passed socket stays open
-  /// in the service manager, where new connections wait for the next process.
+  /// Stops accepting. A connection whose accept has completed already is still admitted. A socket that the service
+  /// manager passed to this process stays open there, where new connections wait for the next process.
   void close();
 
   /// Whether the service manager opened the socket and keeps it open when this process ends.

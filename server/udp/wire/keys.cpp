@@ -56,7 +56,7 @@ class KeyRing::Key {
     Context context = take();
     std::array<unsigned char, 32> digest{};
     std::size_t length = 0;
-    // Initialising the context without a key reuses its previous key.
+    // If the HMAC context is initialised without a key, it uses its previous key again.
     if (EVP_MAC_init(context.get(), nullptr, 0, nullptr) != 1 ||
         EVP_MAC_update(context.get(), data(head), head.size()) != 1 ||
         EVP_MAC_update(context.get(), data(payload), payload.size()) != 1 ||
@@ -99,7 +99,7 @@ Status KeyRing::add(std::uint8_t id, std::span<const std::byte> secret) {
 }
 
 bool KeyRing::same_keys(const KeyRing& other) const {
-  // A ring does not store its secrets. So sign the same message with both rings' keys, and compare the tags.
+  // A key ring does not store its secrets. So sign the same message with both rings' keys, and compare the tags.
   return std::equal(keys_.begin(), keys_.end(), other.keys_.begin(), other.keys_.end(),
                     [](const auto& mine, const auto& theirs) {
                       std::array<std::byte, kTagBytes> tag, other_tag;
