@@ -127,8 +127,8 @@ struct Endpoint {
 
 enum class Transport { kHost, kAurora, kUdp, kMpi };
 
-/// Whether tensors pass through the memory of hosts. The card that sends then has an egress unit for the channel, and
-/// the card that receives has an ingress unit. All other transports are links between two cards.
+/// Whether the tensors of a channel pass through the memory of hosts. The card that sends then has an egress unit for
+/// the channel, and the card that receives has an ingress unit. All other transports are links between two cards.
 constexpr bool passes_hosts(Transport transport) {
   return transport == Transport::kHost || transport == Transport::kMpi;
 }

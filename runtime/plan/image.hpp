@@ -57,8 +57,8 @@ struct ImageRecord {
 /// The decoded section EMULATION_DATA.
 struct EmulationData {
   ImageRecord record;
-  // The program of each partition of the image, in the record's order. If a partition's parameters are stored
-  // elsewhere, its program lacks them.
+  // The program of each partition, in the order of the image's record (its description of the partitions). If a
+  // partition's parameters are stored elsewhere, its program lacks them.
   std::vector<kernels::Program> programs;
 };
 

@@ -18,7 +18,8 @@ struct Pace {
   bool operator==(const Pace&) const = default;
 };
 
-/// Serialises the section EMULATION_DATA with a pace for each partition of the record, in order.
+/// Serialises the section EMULATION_DATA with one pace for each partition, in the order of the image's record (its
+/// description of the partitions).
 std::vector<std::byte> encode_emulation_data(const EmulationData& data, const std::vector<Pace>& paces);
 
 /// Returns the paces in a section EMULATION_DATA that decode_emulation_data() accepts: one for each partition. Without

@@ -319,7 +319,7 @@ class ChannelChecker {
 /// Checks that the sends and receives of the ports match the ends of all channels, except the model's inputs and
 /// outputs.
 Status check_communication(const Deployment& d) {
-  // The key consists of partition, port, channel, and whether the port sends (or receives).
+  // The key of the map consists of partition, port, channel, and whether the port sends (or receives).
   std::map<std::tuple<std::string, std::string, std::uint32_t, bool>, const Channel*> missing;
   for (const auto& channel : d.channels)
     for (const bool send : {true, false}) {

@@ -104,7 +104,8 @@ class Simulation {
   /// failed; the tables then contain a mixture of old and new constants.
   Result<bool> load_more(std::uint64_t cycles);
   /// Sets the memory of streamed weights: design().streamed_bytes bytes, which the caller keeps and resets do not
-  /// change. If weights are streamed, required before any frame. Returns kCorrupt if the number of bytes is wrong.
+  /// change. If weights are streamed, this call is required before the first frame. Returns kCorrupt if the number of
+  /// bytes is wrong.
   Status hold_weights(std::span<const std::byte> bytes);
   /// Makes the memory of streamed weights stall at random.
   void stall_memory(double probability, std::uint64_t seed);

@@ -44,8 +44,8 @@ bool same_scale(const Graph& graph, const millrace_node& a, const millrace_node&
 }
 
 /// Selects each CompareExchange together with the two DequantizeLinear before it and the QuantizeLinear after each of
-/// its outputs. If all of them have one scale, comparing the integers gives the same order as comparing the numbers
-/// that they stand for.
+/// its outputs. If all of them have the same scale, comparing the integers gives the same order as comparing the
+/// numbers that they stand for.
 int partition(const millrace_graph* plain, const millrace_answer* answer) {
   const Graph graph(*plain);
   for (Subgraph& found : graph.filter_by_type(kOperator)) {
