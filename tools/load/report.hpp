@@ -32,7 +32,8 @@ struct RunReport {
   double send_delay_max_us = 0;
   std::optional<double> watts;               // total power of the model's cards, averaged over the run
   std::optional<double> joules_per_request;  // watts divided by requests per second
-  // Pairs of a bucket's upper bound and its count, for non-empty buckets. read_report() does not read them.
+  // The buckets of the latency histogram that are not empty: the upper bound and the count of each. read_report() does
+  // not read them.
   std::vector<std::pair<double, std::uint64_t>> histogram_us;
 };
 
