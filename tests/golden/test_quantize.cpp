@@ -42,8 +42,8 @@ const Net kNets[] = {
     {"jet_hls4ml_16_64_32_32_5", "jet_keras_float.onnx", nullptr, 500, 500, false},
 };
 
-/// The samples of a net. Samples for scoring come from the net's own file, and so do samples for calibration unless the
-/// folder calib/ has a file with them.
+/// The samples of a net. Samples for scoring come from the net's own file. Samples for calibration come from a file in
+/// the folder calib/ or, if there is none, from the net's own file.
 struct Samples {
   Frames calibration, scoring;
   std::vector<unsigned> labels;  // of `scoring`

@@ -24,7 +24,7 @@ inline Frame through(const kernels::Program& program, std::vector<Frame> inputs)
   return kernels::reference::run(program, inputs).front();
 }
 
-// Rows of the middle card's link table. The other cards have only row 0.
+// Rows of the middle card's link table, which has the settings of each link port. The other cards have only row 0.
 inline constexpr std::uint32_t kRowIn = 0, kRowOut = 1;
 
 /// A chain of three cards: in -> card 0 -> card 1 -> card 2 -> out. Each card applies one lookup table.

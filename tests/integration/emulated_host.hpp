@@ -50,7 +50,7 @@ class EgressUnit {
   ert_cmd_state wait(std::chrono::milliseconds limit = std::chrono::milliseconds(10'000)) {
     return run_.wait(limit);
   }
-  /// Returns the status trailer of a completed run.
+  /// Returns the status trailer of a completed run: the bytes that follow the frame's payload in memory.
   runtime::plan::abi::StatusTrailer trailer();
   Frame frame();
   xrt::run& run() { return run_; }

@@ -142,7 +142,7 @@ TEST_F(CutBranches, EachInnerCardRelaysASkipConnectionFromTheFirstToTheLastCard)
 
 TEST_F(CutBranches, CardThatReadsATensorAlsoRelaysTheTensorToTheNextCard) {
   const auto whole = branch_program();
-  // The block conv1 reads the output of conv0, and so does conv3 on the card after that of conv1.
+  // The output of the block conv0 is read by conv1 on the second card and by conv3 on the third card.
   cut(whole, emulated_row(), {"conv0", "conv1", "conv3"});
   EXPECT_EQ(relays(), 1U);
   expect_bytes_of(whole, 3, 3);

@@ -257,7 +257,8 @@ TEST(EmulatedCard, FailsAllRunsWhenKilledAndRecoversAfterAReload) {
     setenv("MILLRACE_CARD", "/nonexistent", 1);
     EXPECT_THROW(load(0, host_to_host()), std::system_error) << "a start that fails";
     setenv("MILLRACE_CARD", card_program.c_str(), 1);
-    // Load the same FPGA image again while kernel objects of the image exist. These kernels continue to work.
+    // Load the same FPGA image again while kernel objects of the image exist. These kernel objects must continue to
+    // work.
     EXPECT_EQ(load(0, host_to_host()), image);
     card.control.epoch(1);
     const auto frame = random_frame(kElements, 4);

@@ -1,5 +1,5 @@
-// Tests emulated cards that are connected by UDP cables: frames over faulty networks, new epochs, cut cables, and the
-// loss of a card.
+// Tests emulated cards that are connected by UDP cables: frames over faulty networks, new epochs (which discard all
+// frames), cut cables, and the loss of a card.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>

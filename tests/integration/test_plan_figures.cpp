@@ -23,7 +23,7 @@ TEST_F(PlanCommand, MaxLatencyHoldsInSimulationAndCostsNoRateIfThePlanAlreadyMee
       EXPECT_GE(rate(kept), rate(plain) * 0.999);
     }
   }
-  // The sum of the blocks' latencies would meet this bound, but the simulated latency does not.
+  // The saved plan's sum of block latencies would meet the requested --max-latency, but its simulated latency does not.
   const std::string yaml = file("plan.yaml");
   (void)planned({"--save-plan", yaml}, "one-ku060");
   expect_error(

@@ -195,7 +195,7 @@ TEST_F(PlanCommand, StreamsOnlyTheWeightsThatDoNotFitOnTheChip) {
       run("plan", {"--save-plan", file("plan.yaml"), "--html", file("plan.html"), "--json"});
   ASSERT_EQ(chosen.exit_code, 0) << chosen.err;
   const json::value plan = json::parse(chosen.out);
-  // gemm_24 has 48,000 of the model's 61,470 weights; the others stay on the chip.
+  // gemm_24 has 48,000 of the model's 61,470 weights; the weights of the other layers stay on the chip.
   EXPECT_EQ(placements(plan), (std::map<std::string, std::string>{{"gemm_24", "streamed"}})) << chosen.out;
   const double bytes = plan.at("partitions").at(0).at("memory_bytes").to_number<double>();
   EXPECT_GE(bytes, 48000);  // more, because a line of weights is padded to a power of two of bytes

@@ -122,7 +122,7 @@ TEST_F(RepositoryPin, PollingLoadsNoVersionNewerThanThePinnedVersion) {
   start("poll");
   host_.add("3", kProgram);
   ASSERT_TRUE(wait_until([&] { return log_says("model 'm' version '3' is not loaded"); }));
-  // The polls that would have loaded version 3 are over when the server has loaded a model that was added later.
+  // Add a second model. Once the server has loaded that model, the polls that could have loaded version 3 are over.
   add_other();
   ASSERT_TRUE(host_.eventually("1", "READY", "n"));
   EXPECT_EQ(serving(), "1");

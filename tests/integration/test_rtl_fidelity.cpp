@@ -89,7 +89,7 @@ TEST_F(RtlFidelity, OutputsOfOneCardEqualTheReferenceAndTakeThePredictedCycles) 
 
 TEST_F(RtlFidelity, ANetOverThreeRegionsEqualsTheReferenceAndTakesThePredictedCycles) {
   const fs::path source = tests::source_dir(), out = directory_.path() / "regions";
-  // The plan may use so little of each card that the net needs three regions.
+  // The options let the plan use so small a part of each region that the net needs three regions.
   const Outcome compiled = run_program(
       {millrace_binary(), "compile", (source / "tests/vectors/lenet5_mnist/lenet5_qdq_s8_pow2.onnx").string(),
        "--cluster", (source / "configs/clusters/one-u280.yaml").string(), "--max-utilisation", "0.03",
@@ -260,7 +260,7 @@ TEST_F(RtlFidelity, OutputsWithStreamedWeightsEqualTheReference) {
 
 TEST_F(RtlFidelity, OneLayerWithStreamedWeightsEqualsTheReference) {
   const fs::path source = tests::source_dir(), out = directory_.path() / "mixed";
-  // The plan may use so little of each card that all weights fit except those of the largest layer.
+  // The options let the plan use so small a part of the card that all weights fit except those of the largest layer.
   const Outcome compiled = run_program(
       {millrace_binary(), "compile", (source / "tests/vectors/lenet5_mnist/lenet5_qdq_s8_pow2.onnx").string(),
        "--cluster", (source / "configs/clusters/one-ku060.yaml").string(), "--max-utilisation", "bram=0.02",

@@ -203,7 +203,7 @@ TEST_F(ServeRanks, ARollingSwapOverThreeRanksFailsNoRequest) {
   RanksJob job({"--cluster", cluster(), "--repository", (directory_.path() / "models").string(),
                 "--repository-mode", "explicit", "--load", "lenet"});
   ASSERT_TRUE(job.wait_until_ready()) << job.mpirun().err();
-  // The second version has other images, and answers with the same bytes.
+  // The second version has other FPGA images, and answers with the same bytes.
   std::vector<std::string> smaller = replicas;
   smaller.insert(smaller.end(), {"--max-utilisation", "0.5"});
   fs::rename(compile(smaller, "two"), versions / "2");

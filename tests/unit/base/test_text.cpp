@@ -16,8 +16,8 @@ TEST(Text, IsNameRefusesPathsFlagsAndLongNames) {
 TEST(Text, IsUtf8RejectsTruncatedAndOverlongSequences) {
   for (const char* good : {"", "cat", "caf\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x90\x88", "\xf4\x8f\xbf\xbf"})
     EXPECT_TRUE(is_utf8(good)) << good;
-  // The strings are a stray continuation byte, Latin-1, a truncated sequence, three overlong encodings, a surrogate,
-  // and a code point above U+10FFFF.
+  // The malformed strings are a stray continuation byte, Latin-1, a truncated sequence, three overlong encodings, a
+  // surrogate, and a code point above U+10FFFF.
   for (const char* bad : {"\x80", "caf\xe9", "\xe2\x82", "\xc0\xaf", "\xe0\x80\xaf", "\xf0\x80\x80\xaf",
                           "\xed\xa0\x80", "\xf4\x90\x80\x80"})
     EXPECT_FALSE(is_utf8(bad));

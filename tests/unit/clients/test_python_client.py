@@ -124,8 +124,8 @@ class Answers(Fails):
                     self.fails("protocol", lambda: client.model("m"), "m")
 
     def test_longer_than_the_model_allows_are_not_read_to_their_end(self):
-        # The announced number of bytes never arrives. A client that waits for all of them, or allocates
-        # memory for them, does not report this error.
+        # The announced number of bytes never arrives. The client must refuse the answer by its announced
+        # length: it must neither wait for these bytes nor allocate memory for them.
         with Server(metadata(), bytes((16 << 20) + 9), 1 << 50) as server, connect(server.url, 60) as client:
             self.fails("protocol", lambda: client.infer("m", [bytes(8)], 60), "16,777,224 bytes")
 

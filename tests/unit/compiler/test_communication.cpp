@@ -156,8 +156,9 @@ TEST(Communication, UdpPacketsFitTheMtuAndCreditsCoverTheRoundTrip) {
   cable.latency_ns = 10'000;
   ASSERT_TRUE(plan_communication(plan, cluster, binding).ok());
   EXPECT_EQ(plan.channels[0].packet_bytes, 8896U);
-  // A channel for a tensor of 12 packets has 16 credits even without a round trip. In the round trip of 20 us, 10
-  // Gbit/s carry 25,000 bytes, which are 3 packets. The channel gets twice this number in addition.
+  // A channel for a tensor of 12 packets has 16 credits (packets that may be unacknowledged) even without a round trip.
+  // In the round trip of 20 us, 10 Gbit/s carry 25,000 bytes, which are 3 packets. The channel gets twice this number
+  // of credits in addition.
   EXPECT_EQ(plan.channels[0].credits, 22U);
 }
 

@@ -213,7 +213,7 @@ class DamagedDeployment : public DeploymentTest {
   void put(const std::string& file, const std::string& content) {
     std::ofstream(target_ / file, std::ios::binary) << content;
   }
-  /// Changes the plan, corrects its digest and CHECKSUMS, and returns the error. Only validate() can refuse it.
+  /// Changes the plan, corrects the plan's digest, and returns the error with which validate() refuses the plan.
   template <class Change>
   std::string refusal(Change change) {
     Deployment plan = load_deployment(target_)->plan;

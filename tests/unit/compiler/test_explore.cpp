@@ -477,7 +477,7 @@ TEST(Explore, StreamsWeightsAtTheBandwidthOfASingleBank) {
   const Problem half = on_banks({{"DDR[0]", kGiga, kGiga / 2}, {"DDR[1]", kGiga, kGiga}}, "");
   EXPECT_NEAR(solved(half).interval_seconds, 16e-6, 1e-12);
   EXPECT_NEAR(solved(on_banks({{"HBM", kGiga, 16 * kGiga}}, "")).interval_seconds, 16e-6, 1e-12);
-  // A solution for the whole bandwidth must be refused if there is only half of it.
+  // A solution that needs the whole memory bandwidth must be refused if only half of the bandwidth is available.
   expect(verify(half, solution), "interval_seconds is wrong");
 }
 

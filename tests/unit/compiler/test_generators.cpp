@@ -479,8 +479,8 @@ TEST(Timing, ConvolutionThatComputesAWindowPerCycleKeepsUpWithItsInput) {
   const Program program = convolution();
   const Design design = assemble(catalog(), program, {parallel(8, 36)}).value();
   EXPECT_EQ(design.interval_cycles, 48U);
-  // The delays are those of two rows and three pixels of input, the FIFOs at both ends, the window, the multiplying
-  // unit with six levels, and the requantisation.
+  // The latency is the sum of the delays of two rows and three pixels of input, the FIFOs at both ends, the window, the
+  // multiplying unit with six levels, and the requantisation.
   EXPECT_EQ(design.first_output_cycles, 2U + 2 * 8 + 2 + 2 + (1 + 2 + 6) + 2 + 2);
 }
 
@@ -520,7 +520,7 @@ TEST(Generator, RearrangementMovesAdjacentElementsTogetherWithTheSmallestBuffer)
   auto parameters = widest(rearranging(kernels::transposition({4, 6, 2}, {1, 0, 2}), {4, 6, 2}, {6, 4, 2}));
   EXPECT_EQ(value(parameters, "WIDTH"), 16);
   EXPECT_EQ(value(parameters, "WORDS"), 24);
-  // The buffer of a channel shuffle must hold one pixel, and that of repeated columns one row.
+  // The buffer for a channel shuffle must hold one pixel. The buffer for repeating columns must hold one row.
   parameters = widest(rearranging({0, {15, 4, 2}, {8, 1, 4}}, {3, 5, 8}, {3, 5, 8}));
   EXPECT_EQ(value(parameters, "WIDTH"), 8);
   EXPECT_EQ(value(parameters, "WORDS"), 8);
@@ -632,7 +632,7 @@ TEST(FirstFrame, NextCardStartsWhenTheFirstPacketArrives) {
   EXPECT_EQ(cycles((*far)[0].last_output), alone);
   EXPECT_EQ(cycles((*far)[1].last_output), alone + 1 + 232 / 2 + 50 + alone);
   EXPECT_LT((*far)[1].first_output, (*far)[1].last_output);
-  // Here the tensor goes through the host, which needs no time.
+  // Now both partitions are on one card. The tensor goes from one to the other through the host, which needs no time.
   const auto near =
       play_first_frame({stages[0], {nullptr, 0, 0, {"y"}, {"y"}, 0}, {&b, clock, 0, {}, {}, 0}}, {});
   ASSERT_TRUE(near.ok()) << near.error().message();

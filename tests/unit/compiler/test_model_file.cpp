@@ -19,7 +19,7 @@ class ModelFile : public testing::Test {
     std::ofstream(directory_.path() / "millrace.yaml") << text;
     return read_model_file(directory_.path() / "net.onnx", model_);
   }
-  /// Returns the error message, which must name the file and `line`.
+  /// Returns the error for a millrace.yaml with this text. The message must name the file and `line`.
   std::string refusal(const std::string& text, int line = 1) {
     const auto status = read(text);
     if (status.ok()) return "accepted";

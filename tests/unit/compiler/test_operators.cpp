@@ -447,7 +447,7 @@ TEST(Operators, PoolingAndConcatenationOfFloatsRunOnTheHost) {
 TEST(Operators, ANonMonotonicFunctionOfASumRunsOnTheHost) {
   expect_on_host(with_products("HardSwish"), 0.125);
   expect_on_host(with_products("LeakyRelu", -1.0F));
-  // The range of these sums is too long for the compiler to try every value.
+  // The sums of the next layer have so wide a range that the compiler cannot try every value.
   OnnxModel m = with_image(3);
   conv_weights(m, 4, 3, 3);
   m.node("Conv", {"xq", "w"}, "conv");

@@ -276,7 +276,7 @@ TEST_F(GeneratorPlugin, CandidatesOfSeveralPluginsFollowTheOrderOfTheOption) {
   EXPECT_EQ(twice.error().code(), ErrorCode::kInvalidInput);
   EXPECT_NE(twice.error().message().find("list each plugin only once"), std::string::npos);
 
-  // The module is that of the plugin whose candidate was chosen.
+  // Two plugins offer a candidate with the same name. The module must come from the plugin whose candidate was chosen.
   for (const char* plugin : {"a", "b"})
     file(plugin,
          std::string(R"({"schema":1,"files":{"fc_plugin.sv":"module fc_plugin (); // )") + plugin + "\"}}");

@@ -328,7 +328,7 @@ TEST_F(PluginLibrary, ErrorOfAFailedModelNamesPluginAndBlockAndTheNextFrameSucce
     return floats;
   };
   kernels::fast::Executor fast(*program);
-  // The first element of the frame tells the plugin what to do. Its scale is 0.5.
+  // The first element of the frame, which is quantised with the scale 0.5, tells the faulty plugin what to do.
   const auto said = [&](float first, bool reference) {
     std::vector<float> frame{first, -1, 1, 0, 0, 0, 0, 0};
     const auto bytes = std::as_bytes(std::span(frame));

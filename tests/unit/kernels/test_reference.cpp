@@ -240,7 +240,8 @@ TEST(Reference, SoftmaxSumsToOneAndDoesNotOverflow) {
   EXPECT_FLOAT_EQ(y[3], 0.75F);
 }
 
-// The independent implementation takes each input element and adds its products to all sums that use the element.
+// The independent implementation of a convolution takes each input element and adds its products to all sums that use
+// the element.
 TEST(Reference, ConvolutionEqualsAnIndependentImplementation) {
   for (const std::uint64_t seed : seeds(300)) {
     Chance chance(seed);

@@ -260,7 +260,8 @@ TEST(LinkReceiver, ANewerGenerationTakesOverAndADelayedOlderGreetingIsDropped) {
   EXPECT_TRUE(b.take().empty());  // packet 2 belongs to the old generation
   b.data(0, 9, 4);
   EXPECT_EQ(b.take(), Numbers{0});
-  // A sender whose counter starts anew, such as a card that lost its power, may come back when the old one is silent.
+  // A sender that lost its power counts its generations from the start again. The receiver must accept this sender once
+  // the old one has been silent for long enough.
   b.now += 2s;
   b.greet(1);
   b.data(0, 9, 1);

@@ -12,7 +12,7 @@ constexpr Time kStart{1000h};
 constexpr ChannelId kId{1, 2, 4};
 constexpr std::uint32_t kIncarnation = 7;  // of the receiver
 
-/// A sender with 4 credits, whose datagrams the test reads one by one.
+/// A sender that may have 4 unacknowledged packets (credits), whose datagrams the test reads one by one.
 struct Bench {
   Sender sender{{kId, 100, 4, {}}};
   Time now = kStart;
@@ -137,7 +137,7 @@ TEST(LinkSender, RepeatsAnUnansweredPacketAndReportsALostLinkInTime) {
   EXPECT_GE(repeats, 3);
   EXPECT_EQ(b.sender.counters().losses, 1u);
   EXPECT_FALSE(b.push());
-  // When the receiver answers again, the packet is sent at once.
+  // The link was lost. When the receiver answers again, the sender must repeat the packet at once.
   b.state(0, 4);
   EXPECT_NE(b.sender.state(b.now), LinkState::kLost);
   const auto again = b.sent();

@@ -175,7 +175,7 @@ TEST_F(LoadReport, RefusesFilesThatAreNotReports) {
     EXPECT_EQ(refused.error().code(), ErrorCode::kInvalidInput) << text;
     EXPECT_NE(refused.error().message().find("old.json"), std::string::npos) << refused.error().message();
   }
-  // Replace each number of a run by a string.
+  // In a valid report, replace one number of a run by a string.
   for (const char* key : {"connections", "requests", "requests_per_second", "errors", "late_sends", "p50"}) {
     json::value value = json::parse(good);
     json::object& run = value.at("runs").at(0).as_object();

@@ -76,7 +76,8 @@ class DispatcherTest : public testing::Test {
     TestFrame frame(1, 1, 100);
     return all_->infer(frame.frame).ok() && frame.holds(0, 1, kChainSum);
   }
-  /// Whether a frame gets the right answer and its slot is then free, so that all replicas are idle again.
+  /// Whether a frame gets the right answer and then frees its slot (the room for one frame on the cards), so that all
+  /// replicas are idle again.
   bool works_alone() {
     return works() && eventually([&] { return all_->status().in_flight == 0; });
   }
@@ -506,7 +507,8 @@ TEST_F(DispatcherTest, StopFailsFramesThatDoNotFinishWithinItsTimeLimit) {
 
 TEST_F(DispatcherTest, SubmitAllocatesNothing) {
   open(2, 64);
-  // Wait until all slots are free. Otherwise this thread might start a waiting frame when a slot becomes free.
+  // Wait until all slots (each is the room for one frame on the cards) are free. Otherwise this thread might start a
+  // waiting frame when a slot becomes free.
   for (int i = 0; i < 10; ++i) ASSERT_TRUE(works_alone());
   frames_.reserve(256);
   std::vector<std::unique_ptr<TestFrame>> frames;

@@ -294,7 +294,7 @@ TEST_F(PipelineFaults, ACardThatHangsIsDetectedAndReloaded) {
 TEST_F(PipelineFaults, BusyPipelineIsNotReportedAsHung) {
   PipelineOptions options = quick();
   options.stuck_after = options.stuck_after_deadline = 500ms;
-  // If the machine itself stalls, a frame looks stuck although no card hangs. Such an attempt is repeated.
+  // If the machine itself stalls, a frame looks stuck although no card hangs. The test repeats such an attempt.
   for (int attempt = 0; attempt < 10; ++attempt) {
     open(chain_of_three(), options);
     const std::uint32_t epoch = pipeline_->status().epoch;

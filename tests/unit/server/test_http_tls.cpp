@@ -198,8 +198,8 @@ TEST_F(Tls, BoundsTheBytesThatAClientMaySendWhileItWaitsForAnAnswer) {
   Client to(server->address());
   to.send(raw_request(1));
   ASSERT_TRUE(pipeline->wait_for_queued(1));
-  // Send more bytes than the sockets can buffer. The client must keep the rest, although the server watches the
-  // connection.
+  // Send more bytes than the sockets can buffer. While the server works on the request, it must read only a bounded
+  // number of these bytes ahead, so the client cannot send all of them.
   to.stream.next_layer().set_option(boost::asio::socket_base::send_buffer_size(65'536));
   const std::string much(1U << 20U, 'x');
   bool sent = false;
