@@ -235,9 +235,9 @@ class Survey {
     Generators& found = made.generators;
     const std::vector<std::uint64_t> intervals = (*generator)->intervals();
     for (std::size_t k = 0; k < intervals.size(); ++k) {
-      // To find out whether generators have hardware for a block, it is enough to ask for the shortest intervals and
-      // the longest one: generators offer unrolled hardware only for the shortest intervals, and folded hardware, if
-      // there is any, also for the longest.
+      // Do not ask for hardware at every interval, because two kinds of intervals show what a generator can do.
+      // Unrolled hardware exists only at the few shortest intervals. Folded hardware, if a generator has any, exists at
+      // the longest interval, too.
       if (k >= kShortest && k + 1 < intervals.size()) continue;
       for (const gen::Folding& folding : (*generator)->foldings(intervals[k])) {
         found.folded = found.folded || folding.implementation == gen::Implementation::kFolded;

@@ -319,8 +319,9 @@ Outcome emit_matrix_products(Site& site, const Product& p) {
   if (x_shape.size() < 2 || elements({x_shape.begin(), x_shape.end() - 2}) != batch || rows < 1 ||
       p.sum.weight_zero.size() != 1 || p.chain.channels() != 1)
     return "its weights of " + to_string(w.shape) +
-           " are several matrices, so they need a common scale, and the data must have as many matrices; "
-           "the shape of the data is " +
+           " consist of several matrices. All these matrices need the same scale, and the data must consist "
+           "of equally many "
+           "matrices, but the data have the shape " +
            to_string(x_shape);
   graph::Accumulate a = with_weights(site, p, batch * n);
   a.groups = batch;

@@ -195,10 +195,10 @@ class ProgramBuilder {
                                        [this](ValueId v) { return stored_[v].tensor == kNoTensor; });
       if (absent != n.inputs.end()) {
         if (graph_.value(*absent).constant != nullptr)
-          refuse(
-              graph_, n,
-              "its operand '" + graph_.value(*absent).name +
-                  "' is a constant, not data of the frame: replace the node by a constant with its result");
+          refuse(graph_, n,
+                 "its operand '" + graph_.value(*absent).name +
+                     "' is constant. Compute this node when the model is exported, and store the result in "
+                     "the model");
         continue;
       }
       const Status status = std::visit([&](const auto& op) { return lower(n, op); }, n.operation);

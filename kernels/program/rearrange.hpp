@@ -28,7 +28,7 @@ bool keeps_order(const Rearrange& r, std::uint64_t in, std::uint64_t out);
 /// cannot visit the sources in this order, or if more than kMostLoops would be necessary.
 std::optional<Rearrange> find_loops(const std::vector<std::uint32_t>& sources);
 
-/// Returns the source of each element of the output. `r` must have loops.
+/// Returns the source of each element of the output. `r.loops` must not be empty.
 std::vector<std::uint32_t> sources_of(const Rearrange& r);
 
 }  // namespace millrace::kernels

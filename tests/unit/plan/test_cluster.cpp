@@ -63,7 +63,7 @@ bool has(const std::string& text, const std::string& part) {
   return true;
 }
 
-TEST(ShippedClusters, Ku060ClustersFormAChain) {
+TEST(ShippedClusters, CardsOfEachKu060ClusterFormAChain) {
   for (const auto& [file, cards] : {std::pair{"one", 1U}, {"two", 2U}, {"three", 3U}}) {
     const auto cluster = load_cluster(kConfigs / "clusters" / (std::string(file) + "-ku060.yaml"));
     ASSERT_TRUE(cluster.ok()) << cluster.error().message();

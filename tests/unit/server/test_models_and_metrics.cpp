@@ -251,7 +251,7 @@ TEST_F(RegistryAndMetrics, OnlyACardWithSensorsHasSensorMetrics) {
 
 /// This test needs a fake card, because emulated cards have no sensors and test_monitoring therefore cannot check the
 /// sensors' series.
-TEST_F(RegistryAndMetrics, ACardWithSensorsHasEveryMetricSeriesOfTheHardwareAlerts) {
+TEST_F(RegistryAndMetrics, ACardWithSensorsHasEveryMetricThatTheHardwareAlertsUse) {
   ASSERT_TRUE(registry.publish(make("m", "1")).ok());
   metrics->set_sampler([this](metrics::Samples& samples) { registry.sample(samples); });
   fake->set_sensors({41.5, 30});

@@ -113,8 +113,8 @@ TEST(UdpHeader, SeveralFragmentsAreRefusedForSingleFragmentMessageTypes) {
 }
 
 TEST(UdpHeader, FragmentNumbersAreAcceptedIfAndOnlyIfAFragmentSizeFits) {
-  // Compare with a brute-force search: a layout exists if some fragment size fits the README's inequality and the
-  // length of this fragment.
+  // The expected answer comes from a search over all fragment sizes. A header is valid if, for some fragment size, the
+  // message has `count` fragments and fragment `index` has `length` bytes.
   for (std::uint32_t total = 1; total <= 40; ++total)
     for (std::uint16_t count = 1; count <= 8; ++count)
       for (std::uint16_t index = 0; index < count; ++index)
