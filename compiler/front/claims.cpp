@@ -100,8 +100,9 @@ class Merging {
       sources = graph::join_sources(sources, node.sources);
     }
     for (const std::size_t i : claim_.nodes) add_ports(graph_.nodes[i]);
-    if (inputs_.empty()) find("reads nothing that depends on the model's input; select other nodes");
-    if (outputs_.empty()) find("gives nothing that other nodes read; select other nodes");
+    if (inputs_.empty())
+      find("has no input that depends on the model's input; the plugin must select other nodes");
+    if (outputs_.empty()) find("has no output that other nodes read; the plugin must select other nodes");
     if (inputs_.size() > kMostPorts || outputs_.size() > kMostPorts)
       find("has " + std::to_string(inputs_.size()) + " inputs and " + std::to_string(outputs_.size()) +
            " outputs; at most " + std::to_string(kMostPorts) + " are possible");
@@ -176,7 +177,7 @@ class Merging {
       if (depends.contains(v) && uses_.producer[v] >= 0)
         find("reads '" + graph_.value(v).name + "' of " +
              label(graph_.nodes[static_cast<std::size_t>(uses_.producer[v])]) +
-             ", which depends on a result of the same subgraph; select that node, too");
+             ", a node that depends on a result of the same subgraph; select this node, too");
   }
 
   const Graph& graph_;
@@ -247,8 +248,8 @@ Status apply_claims(Graph& graph, const std::vector<Claim>& claims) {
     std::string text;
     for (std::size_t i = 0; i < std::min(findings.size(), kMostFindings); ++i)
       text += (i == 0 ? "" : "\n") + printable(findings[i]);
-    if (findings.size() > kMostFindings)
-      text += "\nand " + std::to_string(findings.size() - kMostFindings) + " more";
+    const std::size_t more = findings.size() - std::min(findings.size(), kMostFindings);
+    if (more > 0) text += "\nand " + std::to_string(more) + " more";
     return Error(ErrorCode::kInvalidInput, text);
   }
   graph::Names names;
@@ -262,8 +263,9 @@ Status apply_claims(Graph& graph, const std::vector<Claim>& claims) {
   }
   graph.nodes = std::move(nodes);
   if (const Node* node = graph::sort_nodes(graph))
-    return Error(ErrorCode::kInvalidInput, "the subgraphs of plugins depend on each other in a circle at " +
-                                               label(*node) + "; select fewer nodes");
+    return Error(ErrorCode::kInvalidInput,
+                 "the subgraphs that plugins selected depend on each other in a circle, which contains " +
+                     label(*node) + "; select fewer nodes");
   return {};
 }
 

@@ -216,7 +216,8 @@ Result<std::vector<std::byte>> export_onnx(const Graph& given) {
       if (!gives_indices || name != "indices") set_attribute(name, value, *out.add_attribute());
   }
   if (model.ByteSizeLong() > kMostBytes)
-    return Error(ErrorCode::kUnsupported, "the model would be longer than the 2 GiB that a file can have");
+    return Error(ErrorCode::kUnsupported,
+                 "the exported model would be longer than 2 GiB, the maximum for an ONNX file");
   std::vector<std::byte> bytes(model.ByteSizeLong());
   model.SerializeToArray(bytes.data(), static_cast<int>(bytes.size()));
   return bytes;

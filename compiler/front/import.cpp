@@ -457,7 +457,7 @@ class Importer {
     for (const ValueId v : n.outputs)
       if (v != kNoValue && !take_declared_shape(v))
         return foreign_.at(n.name) +
-               ". A plugin can compute it if the file declares the type and the shape of its output '" +
+               ". A plugin can compute the node if the model declares type and shape of the node's output '" +
                graph_.value(v).name + "' (value_info)";
     return {};
   }
@@ -625,7 +625,8 @@ class Importer {
       bool wanted = !uses.readers[v].empty();
       for (const auto& output : proto_.output()) wanted = wanted || output.name() == graph_.value(v).name;
       if (wanted)
-        return "its output '" + graph_.value(v).name + "' is used; only the first output is supported";
+        return "its output '" + graph_.value(v).name +
+               "' is used, but only the first output of this operator is supported";
     }
     return {};
   }

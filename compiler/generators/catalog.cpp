@@ -17,7 +17,7 @@ constexpr std::uint64_t kMaxFileBytes = 1U << 20U;
 Result<std::map<std::string, double, std::less<>>> read_terms(const yaml::Node* node, const std::string& name,
                                                               const yaml::Mapping& fit) {
   if (node == nullptr || node->kind != yaml::Node::Kind::kMapping) {
-    return fit.error("terms", "a mapping from each term of the cost formula to its coefficient is needed");
+    return fit.error("terms", "give a mapping from each term of the cost formula to the term's coefficient");
   }
   std::map<std::string, double, std::less<>> terms;
   for (const yaml::Node::Entry& entry : node->entries) {

@@ -111,7 +111,8 @@ class ReorderBlock : public LanesBlock {
                   std::to_string(chunk_.run) +
                   " elements that stay together, "
                   "or a beat has more than " +
-                  std::to_string(kWidestBeat) + " bits; choose a smaller divisor, PE 1 and 1 pixel");
+                  std::to_string(kWidestBeat) +
+                  " bits; choose PE 1, 1 pixel and a smaller SIMD that divides their number");
   }
   double lead() const override { return lead_; }
   Netlist construct(const Folding& folding, NetlistBuilder& netlist) const override;

@@ -30,7 +30,7 @@ Outcome lower_product_of_activations(Site& site) {
   if (!a || !b) return why;
   const Shape x = site.in(0).shape, y = site.in(1).shape, shape = site.result().shape;
   if (!sums_are_exact(site, *a, *b, x.back()))
-    return "its sums of products of two activations are too large for float32";
+    return "it multiplies two activations, and the sums of these products are too large for float32";
   const std::string name = site.result().name;
   std::vector<ValueId> whole;
   for (const Dequantised* operand : {&*a, &*b}) {

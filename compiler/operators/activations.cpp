@@ -301,7 +301,7 @@ std::string infer_prelu(Inference& c) {
   if (std::string why = same_floats(c); !why.empty()) return why;
   if (std::string why = need(c, 2); !why.empty()) return why;
   if (c.in(1).type != c.type || broadcast(c.shape_of(1), c.shape) != c.shape)
-    return "has slopes of another type, or a shape that does not broadcast to its input";
+    return "has slopes of another type, or slopes whose shape does not broadcast to the input";
   return {};
 }
 

@@ -179,7 +179,7 @@ Outcome lower_with_constant(Site& site) {
   } else if (floats.size() == 1) {
     chain.steps = {Step::apply(kQuotient, floats[0])};
   } else {
-    return "divides several constants by data; only one constant is supported";
+    return "divides a constant with several elements by data; the constant must have only one element";
   }
   const ValueId x = site.node.inputs[known->data];
   if (known->has_each) return give_each_element(site, std::move(chain), x);
@@ -238,7 +238,7 @@ std::optional<BesideConstants> beside_constants(Site& site, std::size_t side, co
   }
   auto quantiser = fused_quantiser(site, {});
   if (!quantiser) {
-    why = "its result is not quantised by a quantiser of its own";
+    why = "its result must be quantised: only one node, a QuantizeLinear, may read the result";
     return std::nullopt;
   }
   return BesideConstants{std::move(*data), std::move(*along), std::move(*quantiser)};
@@ -313,7 +313,7 @@ std::string infer_variadic(Inference& c) {
     if (!c.has(i)) return "leaves out an input";
     const auto shape = broadcast(c.shape, c.shape_of(i));
     if (!shape || c.in(i).type != c.type)
-      return "has operands of different types or shapes that do not broadcast";
+      return "has operands of different types, or operands whose shapes do not broadcast";
     c.shape = *shape;
   }
   return {};
@@ -401,7 +401,7 @@ Outcome lower_batch_normalisation(Site& site) {
                  *variance = site.constant(4);
   if (scale == nullptr || bias == nullptr || mean == nullptr || variance == nullptr ||
       site.op.integer("training_mode", 0) != 0)
-    return "its parameters must be constants, and training_mode 0";
+    return "its parameters must be constants, and its training_mode must be 0";
   const float epsilon = site.op.real("epsilon", 1e-5F);
   std::vector<float> factors, addends;
   for (std::size_t c = 0; c < scale->floats.size(); ++c) {
@@ -471,7 +471,7 @@ constexpr Operator kArithmetic[] = {
      .lower_elementwise = lower_batch_normalisation,
      .computes = true,
      .fusion = Fusion::kAlways,
-     .limits = "the parameters are constants; training_mode 0; spatial 1"}};
+     .limits = "the parameters are constants; training_mode is 0, and spatial is 1"}};
 
 }  // namespace
 

@@ -31,7 +31,7 @@ Outcome lower_choice(Site& site) {
   Node host = site.node;
   host.outputs = {floats};
   auto op = float_operator(site.graph, host);
-  if (!op) return "its operands other than its data must be constants";
+  if (!op) return "all its operands except the data must be constants";
   site.graph.diagnostics.push_back(
       {site.node.name, op->type + " runs on the host: no hardware computes it", site.node.sources});
   site.emit(graph::HostOperator{std::move(*op)}, {site.node.inputs[0]}, floats);
@@ -46,7 +46,7 @@ std::string infer_where(Inference& c) {
   auto shape = broadcast(c.shape_of(0), c.shape_of(1));
   if (shape) shape = broadcast(*shape, c.shape_of(2));
   if (!shape || c.in(1).type != c.in(2).type)
-    return "has operands of different types, or that do not broadcast";
+    return "has operands of different types, or operands whose shapes do not broadcast";
   c.type = c.in(1).type;
   c.shape = *shape;
   return {};
@@ -74,7 +74,7 @@ std::string infer_equal(Inference& c) {
   if (std::string why = need(c, 2); !why.empty()) return why;
   const auto shape = broadcast(c.shape_of(0), c.shape_of(1));
   if (!shape || c.in(0).type != c.in(1).type)
-    return "has operands of different types, or that do not broadcast";
+    return "has operands of different types, or operands whose shapes do not broadcast";
   c.type = {Type::Kind::kBool, 8};
   c.shape = *shape;
   return {};
@@ -113,7 +113,7 @@ Outcome lower_where(Site& site) {
     const Chain chain{{Step::multiply(std::move(factors)), Step::add(std::move(addends))}};
     return give_each_element(site, chain, site.node.inputs[3 - side]);
   }
-  return "no hardware chooses between two tensors of data";
+  return "no hardware chooses between two tensors that both depend on the model's input";
 }
 
 constexpr Operator choice(const char* type, const char* limits) {

@@ -115,7 +115,7 @@ std::string replace_einsum(graph::Graph& graph, const Node& node, const OnnxOper
   const auto found = op.attributes.find("equation");
   const auto* text = found == op.attributes.end() ? nullptr : std::get_if<std::string>(&found->second);
   if (text == nullptr || node.inputs.size() != 2 || !has_input(node, 0) || !has_input(node, 1))
-    return "is supported with an equation and two operands";
+    return "is supported only with an equation and exactly two operands";
   const auto equation = read_equation(*text);
   const auto product = equation ? product_of(*equation) : std::nullopt;
   if (!product)

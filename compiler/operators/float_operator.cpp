@@ -93,7 +93,7 @@ FloatOperand constant_along(std::vector<float> floats, const Shape& shape, std::
 
 std::string infer_host(Inference& c) {
   const auto made = operator_of(c.op, inputs_of(c.graph, c.node));
-  if (!made) return "reads data that is not float32, which the host does not compute";
+  if (!made) return "reads data that are not float32; the host computes this operator only in float32";
   std::string why;
   const auto shape = kernels::host::result_shape(*made, why);
   if (!shape) return why;

@@ -52,7 +52,7 @@ std::string infer_reshape(Inference& c) {
   for (std::size_t i = 0; i < wanted->size(); ++i) {
     std::int64_t d = (*wanted)[i];
     if (d == 0 && c.op.integer("allowzero", 0) == 0) {
-      if (i >= c.shape.size()) return "copies a dimension its input does not have";
+      if (i >= c.shape.size()) return "copies a dimension that its input does not have";
       d = c.shape[i];
     }
     if (d == -1 && open) return "leaves two dimensions open";
@@ -158,7 +158,7 @@ std::string infer_concat(Inference& c) {
     if (other.size() != c.shape.size() || c.in(i).type != c.type) return "joins different types or ranks";
     const std::int64_t extent = other[*axis];
     other[*axis] = c.shape[*axis];
-    if (other != c.shape) return "joins inputs whose shapes differ along another axis than the joined one";
+    if (other != c.shape) return "joins inputs whose shapes differ along an axis other than the joined axis";
     c.shape[*axis] += extent;
   }
   return {};

@@ -114,13 +114,14 @@ std::string check_values(const OnnxOperator& op) {
 
 /// Returns why a well-known operator is not supported.
 const char* known_reason(const std::string& type) {
-  constexpr const char* kControl = "control flow cannot become a dataflow pipeline";
+  constexpr const char* kControl =
+      "control flow is not supported, because a dataflow pipeline computes every node for every frame";
   constexpr const char* kRecurrent = "recurrent operators are not supported";
   static const std::map<std::string, const char*> kReasons = {
       {"DynamicQuantizeLinear",
        "its scale depends on the data of each frame; quantise the model statically (QDQ or QOperator)"},
       {"FloatQuant",
-       "it quantises to small floats; hardware computes with integers: quantise with Quant instead"},
+       "it quantises to floats of few bits, but hardware computes with integers; use Quant instead"},
       {"If", kControl},
       {"Loop", kControl},
       {"Scan", kControl},

@@ -29,7 +29,7 @@ std::string read_pads(const Inference& c, Pads& pads) {
     axes = *named;
   }
   if (!given || given->size() != 2 * axes.size())
-    return "has pads that are not known at compile time, or not two for each axis";
+    return "has pads that are not known at compile time, or does not have two pads for each axis";
   pads = {Shape(rank, 0), Shape(rank, 0)};
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const auto axis = axis_in(axes[i], rank);

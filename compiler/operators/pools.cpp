@@ -29,7 +29,9 @@ std::string infer_pool(Inference& c) {
 
 std::string infer_global_pool(Inference& c) {
   if (std::string why = same(c); !why.empty()) return why;
-  if (c.shape.size() < 3) return "takes [N, C, spatial axes], but its input is " + to_string(c.shape);
+  if (c.shape.size() < 3)
+    return "takes an input of shape [N, C, spatial axes], but the shape of its input is " +
+           to_string(c.shape);
   if (c.op.integer("channels_last", 0) != 0) return "has channels_last 1, which is not supported";
   std::fill(c.shape.begin() + 2, c.shape.end(), 1);
   return {};
@@ -71,7 +73,7 @@ Outcome lower_max(Site& site, bool global) {
   };
   if (sees_only_padding(std::max(g.pad_top, g.pad_bottom), g.kernel_h, g.dilation_h) ||
       sees_only_padding(std::max(g.pad_left, g.pad_right), g.kernel_w, g.dilation_w))
-    return "some of its windows lie wholly in the padding";
+    return "some of its windows lie wholly in the padding; use less padding";
   if (x.size() == 4) return site.give(graph::MaxPool{g}, {site.node.inputs[0]});
   const Value result = site.result();
   const ValueId plane = site.graph.add_value(result.name + ".plane", result.type, plane_of(x, global));
@@ -192,9 +194,9 @@ Outcome lower_uneven_average(Site& site, const Dequantised& x, const ResolvedWin
   const Shape plane = plane_of(site.in(0).shape, false);
   const std::int64_t channels = plane[1], count = channels * window.out_h * window.out_w;
   if (count > kMostRequantised)
-    return "its padding is not counted, so its " + std::to_string(count) +
-           " results are divided by different numbers; at most " + std::to_string(kMostRequantised) +
-           " such results are supported; set count_include_pad to 1, or set pads and ceil_mode to 0";
+    return "its padding is not counted, so the divisor of each result depends on its position; at most " +
+           std::to_string(kMostRequantised) + " results can have different divisors, but the node has " +
+           std::to_string(count) + "; set count_include_pad to 1, or set pads and ceil_mode to 0";
   std::vector<float> each;
   for (const float d : divisors) each.insert(each.end(), static_cast<std::size_t>(channels), d);
   Chain chain{{Step::dequantise(x.scale, 0), Step::divide(std::move(each))}};

@@ -107,7 +107,7 @@ std::string infer_gemm(Inference& c) {
   if (c.in(2).type != c.type) return "takes floats";
   return broadcast(c.shape_of(2), c.shape) == c.shape
              ? ""
-             : "has an operand C that does not broadcast to its result";
+             : "has an operand C that does not broadcast to the shape of the result";
 }
 
 /// A sum of products of the data `x` and the constant `weights`, and the steps that follow the sum.
@@ -255,7 +255,7 @@ Outcome emit_solid_convolution(Site& site, const Product& p) {
   if (merged && !axis) return emit_merged_convolution(site, p, *merged);
   if (!axis)
     return "its window moves along three axes, which is not supported; "
-           "the window must be as long as one of the three axes of the input, whose shape is " +
+           "along one of these axes, the window must be as long as the input, which has the shape " +
            to_string(x_shape);
   OnnxOperator op = site.op;
   for (const char* name : {"strides", "dilations", "pads", "kernel_shape"}) erase_axis(op, name, *axis);
@@ -319,9 +319,8 @@ Outcome emit_matrix_products(Site& site, const Product& p) {
   if (x_shape.size() < 2 || elements({x_shape.begin(), x_shape.end() - 2}) != batch || rows < 1 ||
       p.sum.weight_zero.size() != 1 || p.chain.channels() != 1)
     return "its weights of " + to_string(w.shape) +
-           " consist of several matrices. All these matrices need the same scale, and the data must consist "
-           "of equally many "
-           "matrices, but the data have the shape " +
+           " consist of several matrices, which need a common scale. "
+           "The data must consist of equally many matrices, but the data have the shape " +
            to_string(x_shape);
   graph::Accumulate a = with_weights(site, p, batch * n);
   a.groups = batch;
@@ -449,7 +448,7 @@ Outcome lower_matmul(Site& site) {
 Outcome lower_gemm(Site& site) {
   const bool transposed = site.op.integer("transB", 0) != 0;
   const float alpha = site.op.real("alpha", 1.0F), beta = site.op.real("beta", 1.0F);
-  if (alpha == 0) return "its alpha is 0, so its result does not depend on its data";
+  if (alpha == 0) return "its alpha is 0, so the result does not depend on the data";
   std::string why;
   std::vector<float> scale;
   auto p = qdq_operands(site, transposed ? 0 : 1, alpha, scale, why);

@@ -55,7 +55,7 @@ const Step* only_step(const Node* n, Step::Kind kind) {
 
 std::string not_quantised(const Site& site, std::size_t i) {
   return "its input '" + site.in(i).name +
-         "' is not quantised: put a QuantizeLinear/DequantizeLinear pair (one scale) there";
+         "' is not quantised: put a QuantizeLinear/DequantizeLinear pair with one scale before the node";
 }
 
 std::optional<Dequantised> activation(const Site& site, std::size_t i, std::string& why) {

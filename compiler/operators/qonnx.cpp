@@ -74,7 +74,7 @@ class Rewriter {
                                     : std::exp2(static_cast<float>(from - to));
     if (!error_.empty()) return error_;
     if (has_result && std::fmod(static_cast<float>(shift), factor) != 0)
-      return "has a zero point that is not a multiple of its divisor, which is not supported";
+      return "has a zero point that is not a multiple of the number by which the node divides";
     // Version 1 of Trunc does not clamp its result, so the result can need one bit more than the output type has.
     const IntegerRange range =
         has_result ? range_of(to) : whole(Type::integer(static_cast<int>(std::min(to + 1, kMostBits))));
@@ -350,7 +350,8 @@ constexpr Operator kRows[] = {
               "the section \"QONNX and FINN\" lists the rounding modes"),
     rewritten("IntQuant", rewrite_node<&Rewriter::quant>, "as Quant"),
     rewritten("BipolarQuant", rewrite_node<&Rewriter::bipolar_quant>, "the scale is constant"),
-    rewritten("Trunc", rewrite_node<&Rewriter::trunc>, "versions 1 and 2; constants as for Quant"),
+    rewritten("Trunc", rewrite_node<&Rewriter::trunc>,
+              "versions 1 and 2; scale and zero point are constants, as for Quant"),
     rewritten("MultiThreshold", rewrite_node<&Rewriter::multi_threshold>,
               "the thresholds are constants, common to all channels or separate for each channel; "
               "out_bias is a multiple of half the out_scale"),

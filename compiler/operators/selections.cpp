@@ -163,7 +163,7 @@ Selection select_expand(const Form& form) {
 Selection select_tile(const Form& form) {
   const auto repeats = form.integers(1, "repeats");
   if (!repeats || repeats->size() != form.shape().size())
-    return wrong("has repeats that are not known at compile time, or not one for each axis");
+    return wrong("has repeats that are not known at compile time, or does not have one repeat for each axis");
   Selection s = everything(form.shape());
   for (std::size_t i = 0; s.why.empty() && i < repeats->size(); ++i) {
     const std::int64_t count = (*repeats)[i];
@@ -227,7 +227,7 @@ std::string resized(const Form& form, std::vector<float>& scales, Shape& sizes) 
   if (form.has(at) && form.in[at]->constant != nullptr) given = form.in[at]->constant->floats;
   const auto wanted = at == 2 && form.has(3) ? form.integers(3, "sizes") : std::nullopt;
   if (wanted ? wanted->size() != axes.size() : given.size() != axes.size())
-    return "has scales or sizes that are not known at compile time, or not one for each axis";
+    return "has scales or sizes that are not known at compile time, or does not have one for each axis";
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const auto axis = axis_in(axes[i], shape.size());
     if (!axis) return "has an axis outside its input";
@@ -337,7 +337,8 @@ Outcome lower_selection(Site& site) {
   if (!s.why.empty()) return s.why;
   const ValueId from = site.node.inputs[0];
   const auto loops = loops_of(s);
-  if (!loops) return "selects indices that nested loops cannot visit; split the node into several";
+  if (!loops)
+    return "selects elements in an order that nested loops cannot visit; split the node into several nodes";
   if (kernels::keeps_order(*loops, static_cast<std::uint64_t>(elements(s.input)),
                            static_cast<std::uint64_t>(elements(s.shape))))
     return site.give(Move{}, {from});
@@ -350,7 +351,7 @@ std::string infer_blocks(Inference& c) {
   if (std::string why = same(c); !why.empty()) return why;
   const std::int64_t block = c.op.integer("blocksize", 0);
   if (c.shape.size() != 4 || block < 1 || block > 1 << 15)
-    return "takes [N, C, H, W] and a blocksize of at least 1";
+    return "takes an input of shape [N, C, H, W] and a blocksize of at least 1";
   const std::string mode = c.op.text("mode", "DCR");
   if (mode != "DCR" && mode != "CRD") return "has the unknown mode '" + mode + "'";
   Shape& s = c.shape;

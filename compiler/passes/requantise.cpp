@@ -292,7 +292,7 @@ class Prover {
     for (const std::uint8_t s : r_.shift)
       if (s > 62) return "the shift is above 62";
     if (!half_even() && r_.zero_point != 0)
-      return "the zero point is given separately, but this rounding method includes it in the offset";
+      return "the zero point must be a part of the offset, unless results are rounded half to even";
     if (half_even() && (r_.zero_point < p_.lowest || r_.zero_point > p_.highest))
       return "the zero point leaves the output's type";
     return {};
