@@ -54,7 +54,8 @@ struct Coverage {
   std::vector<std::string> problems;  // of the model as a whole: an output that no block gives
   double milliseconds = 0;
 
-  /// Returns the number of nodes that nothing can compute, or of which the coverage cannot say what can compute them.
+  /// Returns the number of nodes that nothing can compute, plus the nodes for which the coverage does not know whether
+  /// anything can.
   std::size_t missing() const;
 };
 

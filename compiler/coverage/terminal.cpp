@@ -110,7 +110,8 @@ std::string percent(std::uint64_t part, std::uint64_t whole) {
   return text;
 }
 
-/// Returns the table of shares: the generators, the places, and both combined.
+/// Returns the table that says how much of the nodes, multiplications and weights each generator and each place (such
+/// as the host) computes. Its last row counts everything that runs.
 std::string share_table(const Coverage& coverage) {
   Share total{"", coverage.nodes.size(), 0, 0};
   for (const NodeCoverage& node : coverage.nodes) {
