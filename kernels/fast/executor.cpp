@@ -73,7 +73,7 @@ std::optional<Form> form_for(const Tensor& tensor, const Window& window, bool by
   const std::uint64_t rows = std::uint64_t{form.height} + window.pad_top + window.pad_bottom;
   const std::uint64_t columns = std::uint64_t{form.width} + window.pad_left + window.pad_right;
   // Kernels address a tensor's buffer by signed 32-bit offsets. The rows, the columns and the bytes per pixel are each
-  // fewer than 2^32, so nothing before this line overflows.
+  // fewer than 2^32, so their computation above cannot overflow.
   std::uint64_t total = 0;
   if (__builtin_mul_overflow(rows * columns, form.pixel_bytes, &total) ||
       total > std::numeric_limits<std::int32_t>::max())

@@ -147,7 +147,7 @@ inline bool write_from_registers(const Finish& f, std::uint32_t block,
   return false;
 }
 
-/// Returns a vector that has one word of the input in every lane.
+/// Returns a vector of which every lane holds the word at `from`.
 template <class Isa>
 inline typename Isa::Vector broadcast_word(const std::uint8_t* from) {
   return load<std::int32_t>(from) - typename Isa::Vector{};

@@ -268,7 +268,7 @@ void space_to_depth(const Call& c) {
 Shape tile_shape(const FloatOperator& op, std::string& why) {
   const auto repeats = integers_of(op, 1, "");
   if (!is_float(op, 0) || !repeats || repeats->size() != op.operands[0].shape.size())
-    return fail(why, "needs a constant input repeats with one number for each axis");
+    return fail(why, "needs a constant operand 'repeats' with one number for each axis");
   Shape shape = op.operands[0].shape;
   for (std::size_t i = 0; i < shape.size(); ++i) {
     if ((*repeats)[i] < 1 || (*repeats)[i] > 65535) return fail(why, "has a repetition that is not possible");

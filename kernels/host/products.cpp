@@ -242,7 +242,7 @@ Shape matmul_shape(const FloatOperator& op, std::string& why) {
   return shape;
 }
 
-/// Returns the strides of the axes before the last two of a stack of matrices. An axis along which the stack is
+/// Returns the strides of a stack of matrices along all its axes except the last two. An axis along which the stack is
 /// repeated has stride 0.
 Shape leading_strides(const Shape& stack, std::size_t leading) {
   const Shape own = strides_of(stack);

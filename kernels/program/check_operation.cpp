@@ -363,7 +363,7 @@ void check(const Quantise& q, const Tensor& in, const Tensor& out) {
   check_same_shape(in, out);
   check_scales(q.scale, in);
   require(out.type.bits <= 16 || out.type.bits == 32 || out.type.bits == 64, "output '", out.name,
-          "' must have at most 16 bits, or 32, or 64");
+          "' must have at most 16 bits, exactly 32 bits or exactly 64 bits");
   require(holds(out.type, q.zero_point), "zero_point ", q.zero_point, " is not a value of ",
           to_string(out.type));
 }
