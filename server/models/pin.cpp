@@ -58,7 +58,7 @@ std::string read_file_of(const fs::path& pin, std::uint64_t& version) {
   // O_NONBLOCK, because opening a FIFO without a writer would block.
   const Descriptor file(::open(pin.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   if (file.get() < 0 && (errno == ENOENT || errno == ENOTDIR)) return {};
-  if (file.get() < 0 && errno == ELOOP) return "is a symbolic link, which is not followed";
+  if (file.get() < 0 && errno == ELOOP) return "is a symbolic link, which the server does not follow";
   struct stat is {};
   if (file.get() < 0 || ::fstat(file.get(), &is) != 0) return "cannot be read: " + error_text(errno);
   if (S_ISDIR(is.st_mode)) return "is a folder and not a file";

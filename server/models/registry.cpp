@@ -129,8 +129,8 @@ void sample_link(const Labelled& of_link, const runtime::pipeline::LinkStatus& l
   of_link.counter("millrace_link_repeats_total", "Packets that the sender sent again.", link.repeats);
   of_link.counter("millrace_link_damaged_total",
                   "Packets dropped because of a wrong CRC, on the whole cable.", link.damaged);
-  of_link.counter("millrace_link_dropped_total", "Packets dropped for other reasons, on the whole cable.",
-                  link.dropped);
+  of_link.counter("millrace_link_dropped_total",
+                  "Packets dropped for reasons other than a wrong CRC, on the whole cable.", link.dropped);
   of_link.gauge("millrace_link_degraded", "1 if packets had to be sent again within the last second.",
                 link.state == "degraded");
   of_link.counter("millrace_link_errors_total", "Number of times that a card reported a fault of the link.",

@@ -167,9 +167,9 @@ Status Repository::check_signature(const Job& job, const Model& serves,
                                    const runtime::plan::ModelInfo& next) const {
   const std::string difference = signature_difference(serves.deployment().model, next);
   if (difference.empty()) return {};
-  const std::string what = "its inputs and outputs are not those of version '" + serves.version() + "', " +
-                           (is_lost(job.model) ? "which is being brought up again: " : "which serves: ") +
-                           difference;
+  const std::string what =
+      "its inputs and outputs differ from those of version '" + serves.version() + "', " +
+      (is_lost(job.model) ? "which is being brought up again: " : "which serves: ") + difference;
   if (job.force) {
     log::warning("models", named(job.model, job.version) + ": " + what + "; the load is forced");
     return {};

@@ -108,11 +108,11 @@ Result<SwapPolicy> Swapper::choose(const std::shared_ptr<Model>& old, const Next
   const auto [there, before] = replica_count(old);
   if (policy == SwapPolicy::kRolling && before == 1)
     return Error(ErrorCode::kInvalidInput,
-                 "policy rolling needs a model with several replicas (compile or serve --replicas)");
+                 "policy rolling needs a model with several replicas; give --replicas to compile or serve");
   if (policy == SwapPolicy::kRolling && before != wanted)
-    return Error(ErrorCode::kInvalidInput, "policy rolling needs as many replicas of the new version (" +
-                                               std::to_string(wanted) + ") as of the serving version (" +
-                                               std::to_string(before) + ")");
+    return Error(ErrorCode::kInvalidInput,
+                 "policy rolling needs equal numbers of replicas of both versions, but the new version has " +
+                     std::to_string(wanted) + " and the serving version has " + std::to_string(before));
   const bool all_there = there == before;
   if (policy == SwapPolicy::kRolling && !lost && !all_there)
     return Error(ErrorCode::kDoesNotFit,

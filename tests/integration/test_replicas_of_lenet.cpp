@@ -250,7 +250,7 @@ TEST_F(ReplicasOfLenet, SwapsBetweenVersionsWithReplicasFailNoRequest) {
   }
   const auto refused = load("3", "rolling");
   EXPECT_EQ(refused.status, 400);
-  EXPECT_NE(refused.body.find("as many replicas"), std::string::npos) << refused.body;
+  EXPECT_NE(refused.body.find("equal numbers of replicas"), std::string::npos) << refused.body;
   EXPECT_TRUE(wait_until([&] { return served > 0; }));
   clients.clear();
   EXPECT_EQ(failed.load(), 0);

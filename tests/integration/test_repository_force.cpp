@@ -17,9 +17,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kDifference[] =
-    "its inputs and outputs are not those of version '1', which serves: output 'y' was FP32 [1,4,4,4], is "
-    "FP32 "
-    "[1,4,4,5]";
+    "its inputs and outputs differ from those of version '1', which serves: "
+    "output 'y' was FP32 [1,4,4,4], is FP32 [1,4,4,5]";
 constexpr char kRemedy[] = "millrace reload --model m --version 2 --force";
 
 bool holds(const std::string& text, const std::string& part) {

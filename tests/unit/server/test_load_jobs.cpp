@@ -178,7 +178,8 @@ TEST_F(LoadJobs, RefusalSaysThatAFailedVersionIsBeingRestarted) {
   ASSERT_TRUE(wait_for_compiler());
   end_compiler();
   const std::string refused = second.get().error().message();
-  EXPECT_NE(refused.find("not those of version '1', which is being brought up again: "), std::string::npos)
+  EXPECT_NE(refused.find("differ from those of version '1', which is being brought up again: "),
+            std::string::npos)
       << refused;
 }
 

@@ -92,10 +92,10 @@ TEST_F(PinFile, ErrorSaysThatThePinIsALinkOrAFolder) {
   add("1/deployment.json");
   add("one");
   fs::create_symlink(folder / "one", pin);
-  expect_unreadable("is a symbolic link, which is not followed");
+  expect_unreadable("is a symbolic link, which the server does not follow");
   fs::remove(pin);
   fs::create_symlink(folder / "nowhere", pin);
-  expect_unreadable("is a symbolic link, which is not followed");
+  expect_unreadable("is a symbolic link, which the server does not follow");
   fs::remove(pin);
   fs::create_directory(pin);
   expect_unreadable("is a folder and not a file");
@@ -104,7 +104,7 @@ TEST_F(PinFile, ErrorSaysThatThePinIsALinkOrAFolder) {
   expect_unreadable("is no regular file");
 }
 
-TEST_F(PinFile, ReplacesAnyFileAtomicallyAndFollowsNoLink) {
+TEST_F(PinFile, WritingReplacesAnyFileAtomicallyAndFollowsNoLink) {
   add("other");
   ASSERT_TRUE(write_pin(folder, 3).ok());
   EXPECT_EQ(*read_text_file(pin), "3\n");
