@@ -70,7 +70,7 @@ def text_of(parameters):
 
 
 def problems(deployment, kept):
-    """Checks whether a compilation of the design gives the instances of its rows today, and whether the modules have the digests of the rows. Returns the faults."""
+    """Compares the rows of a design with its SystemVerilog as it is today. Returns the differences: modules that have another digest, and instances that only the rows or only today's design have."""
     rows = [line.split(",") for line in kept]
     found = sorted({f"{row[3]} is other SystemVerilog" for row in rows if row[5] != source_of(row[3])})
     partitions = sorted(os.listdir(os.path.join(deployment, "rtl")))
@@ -88,7 +88,7 @@ def problems(deployment, kept):
 
 
 def synthesise(options, design, model, cluster, told):
-    """The output of `millrace synth --json` for the model on this cluster."""
+    """Returns the output of `millrace synth --json` for the model on this cluster."""
     result = os.path.join(options.work, f"{design}.json")
     if not os.path.exists(result):
         deployment = compiled(options, os.path.join(options.work, design), model, cluster, told)
@@ -108,7 +108,7 @@ def model_of(options, design):
 
 
 def source_of(module):
-    """The digest of a module, or a hyphen if the module was generated for one partition and its parameters identify it."""
+    """Returns the digest of a module, or a hyphen if the module was generated for one partition and its parameters identify it."""
     return sources.digest_of(module) or "-"
 
 
@@ -117,7 +117,7 @@ def instance_of(module, parameters):
 
 
 def marked(rows):
-    """Returns the rows. Sets the column `fitted` to whether kernels/catalog.csv contains the module with these parameters."""
+    """Yields the rows with the column `fitted`, which says whether kernels/catalog.csv contains the row's module with the row's parameters."""
     with open(CATALOG) as file:
         fitted = {instance_of(*line.split(",")[:2]) for line in file.read().splitlines()[2:]}
     at = COLUMNS.index("fitted")

@@ -68,7 +68,7 @@ Result<std::vector<float>> floats_of(const std::vector<std::byte>& bytes, const 
   return Error(ErrorCode::kUnsupported, "inputs of type " + datatype + " cannot be quantised from samples");
 }
 
-/// Reads the frames of an option. Refuses NaN and infinity.
+/// Reads frames from the files that the option `option` names. Refuses NaN and infinity.
 Result<std::vector<Frame>> read_frames(const char* option, const std::vector<std::string>& files,
                                        const std::vector<clients::InputDescription>& inputs, bool quiet) {
   auto samples = clients::read_model_samples(files, inputs);
@@ -188,9 +188,9 @@ Result<quantize::Options> options_of(const CalibrationWhat& what) {
   if (!what.activations.empty()) {
     options.declared = quantize::fixed_point(what.activations);
     if (!options.declared)
-      return invalid(
-          "--activations " + what.activations +
-          ": give the width and the number of bits behind the point: int8:7 (int2 to int8, 0 to 16)");
+      return invalid("--activations " + what.activations +
+                     ": give an integer type from int2 to int8 and 0 to 16 bits behind the binary point, "
+                     "such as int8:7");
   }
   options.weight_bits = static_cast<int>(what.bits);
   options.method = what.method == "minmax"    ? quantize::Method::kMinMax

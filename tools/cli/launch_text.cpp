@@ -16,7 +16,7 @@ namespace json = boost::json;
 
 constexpr std::size_t kLongestName = 40;  // Kubernetes allows 63, and appends to names of pods
 
-/// Returns a word that a shell reads as this text.
+/// Quotes the text so that a shell reads it as one word.
 std::string quoted(const std::string& text) {
   constexpr std::string_view kPlain = "-_./:=,@%+";
   const bool plain = !text.empty() && std::all_of(text.begin(), text.end(), [&](char c) {

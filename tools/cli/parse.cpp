@@ -153,7 +153,7 @@ void add_declared_format(CLI::App* sub, CalibrationWhat& c) {
   sub->add_option(
       "--activations", c.activations,
       "For a float model whose weights are whole numbers; needs no --data. "
-      "int8:7: weights and activations are 8-bit integers that stand for their value divided by 2^7");
+      "int8:7 means that weights and activations are 8-bit integers, and each integer q stands for q / 2^7");
 }
 
 void add_quantize(Builder& builder, QuantizeCommand& c) {

@@ -32,9 +32,10 @@ Result<std::vector<fs::path>> partition_folders(const fs::path& target) {
   }
   if (folders.empty()) {
     MILLRACE_TRY(runtime::plan::check_no_variants(target));
-    return Error(ErrorCode::kInvalidInput, target.string() +
-                                               " has no rtl/<partition>/design.json: "
-                                               "it contains no generated hardware; compile the model again");
+    return Error(ErrorCode::kInvalidInput,
+                 target.string() +
+                     " has no rtl/<partition>/design.json: "
+                     "the deployment contains no generated hardware; compile the model again");
   }
   std::sort(folders.begin(), folders.end());
   return folders;

@@ -98,9 +98,9 @@ Result<std::vector<FrameData>> make_inputs(const VerifyCommand& command, const p
   return frames;
 }
 
-/// Returns the distance of two probabilities, in steps of the softmax's input scores. One step changes a
-/// score by `scale`. If one score rises by a step and all other scores fall by a step, the logarithm of this
-/// class's odds grows by 2 * scale. No other change of at most one step per score changes the logarithm more.
+/// Returns the distance of two probabilities, in steps of the softmax's input scores. One step changes a score by
+/// `scale`. If one score rises by a step and all other scores fall by a step, the logarithm of the odds of the first
+/// score's class grows by 2 * scale. No other change of at most one step per score changes the logarithm more.
 double steps_between_probabilities(double a, double b, double scale) {
   constexpr double kRounding = 1e-6;                // the relative rounding error of a float32 softmax
   constexpr double kLeast = 1e-37;                  // about the smallest normal float32

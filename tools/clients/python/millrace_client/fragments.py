@@ -8,7 +8,7 @@ BURST = 64  # fragments that are sent without being asked for
 
 
 def fragment_size(index: int, count: int, total: int, length: int) -> int | None:
-    """The payload bytes of each fragment except the last, computed from one fragment; None if that fragment is inconsistent."""
+    """Returns the number of payload bytes of each fragment except the last, computed from one fragment; None if that fragment is inconsistent."""
     if index >= count:
         return None
     if count == 1:
