@@ -74,7 +74,7 @@ class RepositoryPinInMode : public RepositoryPin, public testing::WithParamInter
 INSTANTIATE_TEST_SUITE_P(InMode, RepositoryPinInMode, testing::Values("explicit", "poll"),
                          [](const auto& mode) { return std::string(mode.param); });
 
-TEST_P(RepositoryPinInMode, APinnedRollbackSurvivesRestartsUntilItIsUnpinned) {
+TEST_P(RepositoryPinInMode, ARollbackWithAPinSurvivesRestartsUntilThePinIsRemoved) {
   start(GetParam());
   ASSERT_EQ(serving(), "2");
   Outcome outcome = host_.reload({"--version", "1", "--pin"});

@@ -233,7 +233,7 @@ TEST_F(ServeService, ErrorNamesASystemdSocketThatWasNotPassed) {
 }
 
 /// One client sends requests while ten thousand other clients are connected and idle.
-TEST_F(ServeService, TenThousandIdleConnectionsCostLittleAndDelayNoRequest) {
+TEST_F(ServeService, TenThousandIdleConnectionsNeedLittleMemoryAndDelayNoRequest) {
   constexpr int kIdle = 10'000;
   const Outcome limit = run_program({"sh", "-c", "ulimit -Hn"});
   if (limit.out.find("unlimited") == std::string::npos && std::atoi(limit.out.c_str()) < kIdle + 500)

@@ -66,7 +66,7 @@ Status write_for_ever(const fs::path& temporary, const std::function<void()>& re
   }
 }
 
-TEST_F(Interruption, RemovesTheUnfinishedDirectoryAndEndsByTheSignal) {
+TEST_F(Interruption, SignalRemovesTheUnfinishedDirectoryAndEndsTheProcess) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     const int status = interrupt(signal, [&](const auto& ready) {
       static_cast<void>(write_directory_atomically(
@@ -78,7 +78,7 @@ TEST_F(Interruption, RemovesTheUnfinishedDirectoryAndEndsByTheSignal) {
   }
 }
 
-TEST_F(Interruption, KeepsAndNamesFilesThatWereFinishedBeforeTheSignal) {
+TEST_F(Interruption, FilesFinishedBeforeTheSignalAreKeptAndNamed) {
   const int status = interrupt(SIGTERM, [&](const auto& ready) {
     static_cast<void>(write_directory_atomically(dir_.path() / "whole", [&](const fs::path& temporary) {
       return write_directory_atomically(

@@ -194,8 +194,8 @@ TEST(Requantise, FindsTheParityOfAZeroPointOutsideTheRangeOfResults) {
   EXPECT_EQ(prove(other, p), "");
 }
 
-/// Whether an offset exists with which `multiplier` and `shift` are right. Computes the offsets that each accumulator
-/// allows.
+/// Whether an offset exists with which `multiplier` and `shift` give the right result for every accumulator. Computes
+/// the offsets that each accumulator allows.
 bool some_offset_fits(const RequantiseProblem& p, std::int64_t multiplier, int shift, std::int64_t lowest,
                       std::int64_t highest) {
   std::int64_t least = std::numeric_limits<std::int64_t>::min() / 2, most = -least;

@@ -60,7 +60,7 @@ TEST(FloatOperators, ConvolvesWithStridePaddingAndGroups) {
   EXPECT_EQ(run(op, counting(18)), (std::vector<float>{0, 3, 9, 24, 118, 142, 154, 220}));
 }
 
-TEST(FloatOperators, TransposesAConvolution) {
+TEST(FloatOperators, ComputesATransposedConvolution) {
   const auto op = make("ConvTranspose", {tensor({1, 1, 2, 2}), constant({1, 1, 2, 2}, {1, 2, 3, 4})},
                        {{"strides", {2, 2}, {}, ""}});
   EXPECT_EQ(run(op, {1, 2, 3, 4}), (std::vector<float>{1, 2, 2, 4, 3, 4, 6, 8, 3, 6, 4, 8, 9, 12, 12, 16}));

@@ -247,7 +247,7 @@ TEST(LinkReceiver, DropsDataOfOtherGenerationsAndEpochs) {
   EXPECT_TRUE(b.take().empty());
 }
 
-TEST(LinkReceiver, ANewerGenerationTakesOverAndADelayedOlderGreetingIsDropped) {
+TEST(LinkReceiver, ASenderOfANewerGenerationTakesOverAndAnOlderGreetingIsDropped) {
   Bench b;
   b.bring_up();
   b.data(0);

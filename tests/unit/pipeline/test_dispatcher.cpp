@@ -285,7 +285,7 @@ TEST_F(DispatcherTest, WaitingFramesFailOnlyIfAllReplicasAreLost) {
   EXPECT_TRUE(eventually([&] { return works(); }));
 }
 
-TEST_F(DispatcherTest, FramesCompleteOnceAndCorrectlyOrUnavailableWhileCardsDie) {
+TEST_F(DispatcherTest, FramesCompleteOnceWithTheRightResultOrUnavailableWhileCardsDie) {
   open(3, 64);
   std::atomic<bool> stop{false};
   std::atomic<int> served{0}, lost_frames{0}, wrong{0};

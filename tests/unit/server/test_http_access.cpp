@@ -89,7 +89,7 @@ TEST_F(GuardedHttpServer, RefusesAClientBeforeReadingTheBody) {
   EXPECT_EQ(answer.headers.at("connection"), "close");
 }
 
-TEST_F(GuardedHttpServer, RefusalsBeforeTheBodyFollowTheRulesOfHeadAndCors) {
+TEST_F(GuardedHttpServer, RefusalBeforeTheBodyArrivesHasCorsHeadersAndNoBodyForHead) {
   const std::string length = "Content-Length: 60000\r\n",
                     lines = "X-Request-Id: abc-1\r\nOrigin: https://panel.example\r\n";
   const auto post_to = [&](const std::string& target, const std::string& more) {

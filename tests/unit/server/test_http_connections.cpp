@@ -226,7 +226,7 @@ TEST_F(HttpServer, AnswersHealthWhileAHangingCardDelaysAScrape) {
   EXPECT_EQ(scraper.receive().status, 200);
 }
 
-TEST_F(HttpServer, AnswersARequestThatThrowsAndKeepsServing) {
+TEST_F(HttpServer, AnswersARequestWhoseHandlerThrowsAndKeepsServing) {
   start();
   RawClient to = client();
   pipeline->on_status = [] { throw std::bad_alloc(); };

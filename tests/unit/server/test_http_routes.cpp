@@ -150,7 +150,7 @@ TEST(JsonText, TruncatesOnlyBetweenUtf8Characters) {
   EXPECT_EQ(clipped("\x80\x80\x80\x80\x80", 3).size(), 3U) << "not UTF-8 at all";
 }
 
-TEST(Limits, ConnectionLimitLeavesFileDescriptorsForCardsAndRefusals) {
+TEST(Limits, ConnectionLimitLeavesFileDescriptorsForCardsAndRefusedConnections) {
   EXPECT_EQ(connections_within(16'384, 1'048'576, 3).value(), 16'384U);
   EXPECT_EQ(connections_within(16'384, 1024, 3).value(), 1024U - 64U - kRefusedAtOnce - 48U);
   EXPECT_EQ(connections_within(16'384, 177, 3).value(), 1U);

@@ -270,7 +270,7 @@ TEST_F(HttpServer, AnswersAWrongRequestWithTheDocumentedStatusAndKeepsTheConnect
   EXPECT_EQ(to.exchange(post(kInferTarget, kJsonInput)).status, 200);
 }
 
-TEST_F(HttpServer, AnswersHeadWithoutABody) {
+TEST_F(HttpServer, AnswersHeadRequestsWithoutABody) {
   ServerOptions options;
   options.max_body_bytes = 100;
   start(options);

@@ -59,7 +59,8 @@ class FakePipeline final : public runtime::pipeline::Pipeline {
   ~FakePipeline() override {
     if (!thread_.joinable()) return;
     {
-      // Without the lock, the thread could check for a stop just before this request and then wait forever.
+      // Without the lock, the thread could check for a stop just before request_stop(), miss the notification, and wait
+      // forever.
       const std::lock_guard lock(mutex_);
       thread_.request_stop();
     }

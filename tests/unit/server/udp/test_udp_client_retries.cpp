@@ -124,7 +124,7 @@ TEST(UdpClientRetries, ConnectsToAServerThatMissedTheFirstSevenDatagrams) {
   EXPECT_EQ(run.exit_code, 0) << run.err;
 }
 
-TEST(UdpClientRetries, AnswersARequestWhoseFirstSevenDatagramsTheServerMissed) {
+TEST(UdpClientRetries, RequestIsAnsweredAlthoughTheServerMissedItsFirstSevenDatagrams) {
   FakePipeline pipeline(FakePipeline::Mode::kInline, {kBytes}, {kBytes});
   FakeDirectory directory(pipeline);
   const auto listener = listen_to(directory);

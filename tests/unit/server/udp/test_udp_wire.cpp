@@ -238,7 +238,7 @@ TEST(UdpMessages, HelloRefusesLengthsAndSizesOutOfRange) {
   EXPECT_FALSE(set(22, 1));
 }
 
-TEST(UdpMessages, DecodedCookieEqualsTheEncodedCookieAndItsSignature) {
+TEST(UdpMessages, CookieAndSignatureDecodeUnchangedAndAreRefusedIfTruncated) {
   Signature signature{{{"image", "FP32", {1, 1, 28, 28}}},
                       {{"logits", "FP32", {1, 10}}, {"extra", "BF16", {}}}};
   const Bytes described = encode(signature);
