@@ -23,7 +23,7 @@
 #include "tests/support/process.hpp"
 #include "tests/support/python_client.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_battery {
 namespace {
 
 namespace fs = std::filesystem;
@@ -258,4 +258,4 @@ TEST_F(Battery, OutputsOfEveryNetHaveManyDifferentValues) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_battery

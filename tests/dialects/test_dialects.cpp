@@ -12,7 +12,7 @@
 #include "tests/support/process.hpp"
 #include "tests/support/python_client.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_dialects {
 namespace {
 
 namespace fs = std::filesystem;
@@ -126,4 +126,4 @@ TEST(DialectNetList, HasAnEntryForEachNetThatTheScriptGenerates) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_dialects

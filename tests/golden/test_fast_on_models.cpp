@@ -9,7 +9,7 @@
 #include "kernels/reference/reference.hpp"
 #include "tests/golden/models.hpp"
 
-namespace millrace::golden {
+namespace millrace::golden::test_fast_on_models {
 namespace {
 
 using kernels::fast::Executor;
@@ -92,4 +92,4 @@ INSTANTIATE_TEST_SUITE_P(Zoo, FastExecutorOnModels, ::testing::ValuesIn(kNets),
                          [](const auto& net) { return std::string(net.param.file); });
 
 }  // namespace
-}  // namespace millrace::golden
+}  // namespace millrace::golden::test_fast_on_models

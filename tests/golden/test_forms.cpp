@@ -15,7 +15,7 @@
 #include "tests/support/python_client.hpp"
 #include "tests/support/readme.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_forms {
 namespace {
 
 namespace fs = std::filesystem;
@@ -202,4 +202,4 @@ INSTANTIATE_TEST_SUITE_P(Quick, ModelFormsScript,
                          });
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_forms

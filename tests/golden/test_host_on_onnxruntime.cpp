@@ -11,7 +11,7 @@
 #include "tests/golden/models.hpp"
 #include "tests/support/seed.hpp"
 
-namespace millrace::golden {
+namespace millrace::golden::test_host_on_onnxruntime {
 namespace {
 
 using tests::OnnxModel;
@@ -239,4 +239,4 @@ TEST(HostOnOnnxRuntime, AveragePoolThatIgnoresPaddingEqualsOnnxRuntime) {
 }
 
 }  // namespace
-}  // namespace millrace::golden
+}  // namespace millrace::golden::test_host_on_onnxruntime

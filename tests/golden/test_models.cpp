@@ -10,7 +10,7 @@
 
 #include "tests/golden/models.hpp"
 
-namespace millrace::golden {
+namespace millrace::golden::test_models {
 namespace {
 
 /// How closely the outputs must agree with the golden file (numerics.md, "Proving it").
@@ -242,4 +242,4 @@ INSTANTIATE_TEST_SUITE_P(Zoo, RefusedModel,
                                            std::pair("kws_dscnn/kws_float.onnx", "millrace quantize")));
 
 }  // namespace
-}  // namespace millrace::golden
+}  // namespace millrace::golden::test_models

@@ -19,7 +19,7 @@
 #include "tests/golden/models.hpp"
 #include "tests/support/readme.hpp"
 
-namespace millrace::golden {
+namespace millrace::golden::test_node_tests {
 namespace {
 
 namespace fs = std::filesystem;
@@ -257,4 +257,4 @@ TEST(NodeTests, GiveTheExpectedOutputOrARefusalWithAReasonThatTheReadmeCounts) {
 }
 
 }  // namespace
-}  // namespace millrace::golden
+}  // namespace millrace::golden::test_node_tests

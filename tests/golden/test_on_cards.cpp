@@ -12,7 +12,7 @@
 #include "tests/golden/models.hpp"
 #include "tests/paths/paths.hpp"
 
-namespace millrace::golden {
+namespace millrace::golden::test_on_cards {
 namespace {
 
 namespace fs = std::filesystem;
@@ -98,4 +98,4 @@ INSTANTIATE_TEST_SUITE_P(Zoo, ModelsOnCards,
                          });
 
 }  // namespace
-}  // namespace millrace::golden
+}  // namespace millrace::golden::test_on_cards

@@ -13,7 +13,7 @@
 #include "tests/golden/models.hpp"
 #include "tests/support/seed.hpp"
 
-namespace millrace::golden {
+namespace millrace::golden::test_operators_on_onnxruntime {
 namespace {
 
 using tests::OnnxModel;
@@ -383,4 +383,4 @@ TEST(ComparedWithOnnxRuntime, ConvolutionsWithUnsignedWeightsAndAZeroPointAreEqu
 }
 
 }  // namespace
-}  // namespace millrace::golden
+}  // namespace millrace::golden::test_operators_on_onnxruntime

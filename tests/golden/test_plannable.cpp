@@ -10,7 +10,7 @@
 #include "tests/golden/models.hpp"
 #include "tests/paths/paths.hpp"
 
-namespace millrace::compiler {
+namespace millrace::compiler::test_plannable {
 namespace {
 
 namespace fs = std::filesystem;
@@ -64,4 +64,4 @@ TEST(SharedQuantisedModels, EveryModelIsPlannedUnlessListedAsRefused) {
 }
 
 }  // namespace
-}  // namespace millrace::compiler
+}  // namespace millrace::compiler::test_plannable

@@ -16,7 +16,7 @@
 #include "compiler/report/report.hpp"
 #include "tests/paths/paths.hpp"
 
-namespace millrace::compiler {
+namespace millrace::compiler::test_plans {
 namespace {
 
 namespace fs = std::filesystem;
@@ -223,4 +223,4 @@ INSTANTIATE_TEST_SUITE_P(Golden, Plans, testing::ValuesIn(kCases),
                          [](const auto& param) { return std::string(param.param.name); });
 
 }  // namespace
-}  // namespace millrace::compiler
+}  // namespace millrace::compiler::test_plans

@@ -16,7 +16,7 @@
 #include "runtime/base/npy.hpp"
 #include "tests/golden/models.hpp"
 
-namespace millrace::golden {
+namespace millrace::golden::test_quantize {
 namespace {
 
 namespace quantize = compiler::quantize;
@@ -193,4 +193,4 @@ INSTANTIATE_TEST_SUITE_P(Nets, QuantizeModels, testing::ValuesIn(kNets),
                          [](const auto& instance) { return std::string(instance.param.folder); });
 
 }  // namespace
-}  // namespace millrace::golden
+}  // namespace millrace::golden::test_quantize

@@ -14,7 +14,7 @@
 #include "tests/paths/paths.hpp"
 #include "tests/support/programs.hpp"
 
-namespace millrace {
+namespace millrace::test_rtl_text {
 namespace {
 
 using compiler::generators::Design;
@@ -176,4 +176,4 @@ TEST(RtlText, LongLinesAreBrokenOnlyWhereSystemVerilogAllowsIt) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::test_rtl_text

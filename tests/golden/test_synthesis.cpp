@@ -17,7 +17,7 @@
 #include "tests/support/readme.hpp"
 #include "tools/calibrate/digests.hpp"
 
-namespace millrace::compiler::generators {
+namespace millrace::compiler::generators::test_synthesis {
 namespace {
 
 /// Measured and predicted resources, summed over the instances to which the cost model was not fitted.
@@ -267,4 +267,4 @@ TEST(Prediction, LogicIsWithinTenPercentOfSynthesisAndDspAndMemoryAreExact) {
 }
 
 }  // namespace
-}  // namespace millrace::compiler::generators
+}  // namespace millrace::compiler::generators::test_synthesis

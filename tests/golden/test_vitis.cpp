@@ -23,7 +23,7 @@
 #include "tests/paths/paths.hpp"
 #include "tests/support/tools.hpp"
 
-namespace millrace::compiler::emit {
+namespace millrace::compiler::emit::test_vitis {
 namespace {
 
 namespace fs = std::filesystem;
@@ -683,4 +683,4 @@ TEST_F(Vitis, RefusesATopModuleWithMoreRegisterSlavesThanAKernelHasAddressWindow
 }
 
 }  // namespace
-}  // namespace millrace::compiler::emit
+}  // namespace millrace::compiler::emit::test_vitis

@@ -16,7 +16,7 @@
 #include "tests/support/programs.hpp"
 #include "tests/support/wait.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_bench {
 namespace {
 
 using namespace std::chrono_literals;
@@ -237,4 +237,4 @@ TEST_F(Bench, CountsErrorsAndFailsWhenTheServerDiesDuringTheRun) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_bench

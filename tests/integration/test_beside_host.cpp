@@ -12,7 +12,7 @@
 #include "tests/paths/paths.hpp"
 #include "tests/support/rtl_folder.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_beside_host {
 namespace {
 
 using namespace std::chrono_literals;
@@ -147,4 +147,4 @@ TEST_F(ResidualAroundHostLayer, OutputsOfOneCardAtRtlFidelityEqualTheReference) 
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_beside_host

@@ -14,7 +14,7 @@
 #include "tests/support/programs.hpp"
 #include "tests/support/wait.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_clock_jump {
 namespace {
 
 namespace json = boost::json;
@@ -141,4 +141,4 @@ TEST(ClockJump, ClockChangeDoesNotMoveTheDeadlinesOfWaitingRequests) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_clock_jump

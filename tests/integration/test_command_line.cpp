@@ -11,7 +11,7 @@
 #include "tests/support/http.hpp"
 #include "tests/support/process.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_command_line {
 namespace {
 
 namespace fs = std::filesystem;
@@ -461,4 +461,4 @@ TEST_F(CommandLine, VerifyErrorNamesAnUnknownFidelity) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_command_line

@@ -19,7 +19,7 @@
 #include "tests/support/tools.hpp"
 #include "tests/support/wait.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_compile_atomicity {
 namespace {
 
 namespace fs = std::filesystem;
@@ -131,4 +131,4 @@ TEST_F(CompileAtomicity, CompileRemovesFilesOfAKilledRunButNotOfALivingOne) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_compile_atomicity

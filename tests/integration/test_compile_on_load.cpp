@@ -14,7 +14,7 @@
 #include "tests/support/lenet.hpp"
 #include "tests/support/wait.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_compile_on_load {
 namespace {
 
 namespace fs = std::filesystem;
@@ -310,4 +310,4 @@ TEST_F(CompileOnLoad, FullDiskFailsTheLoadAndLeavesNoFiles) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_compile_on_load

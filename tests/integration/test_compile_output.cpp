@@ -10,7 +10,7 @@
 #include "tests/paths/paths.hpp"
 #include "tests/support/process.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_compile_output {
 namespace {
 
 namespace fs = std::filesystem;
@@ -159,4 +159,4 @@ TEST_F(CompileOutput, CompileRefusesAModelNameWithASlash) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_compile_output

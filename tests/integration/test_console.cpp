@@ -12,7 +12,7 @@
 #include "tests/support/process.hpp"
 #include "tests/support/tools.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_console {
 namespace {
 
 using namespace std::chrono_literals;
@@ -139,4 +139,4 @@ TEST_F(Console, PageIsServedFromTheBinaryAndLoadsNothingFromElsewhere) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_console

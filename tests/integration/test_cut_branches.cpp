@@ -19,7 +19,7 @@
 #include "tests/integration/real_plans.hpp"
 #include "tests/support/programs.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_cut_branches {
 namespace {
 
 using namespace runtime;
@@ -167,4 +167,4 @@ TEST_F(CutBranches, LayerSplitByOutputChannelsOverCardsGivesTheSameBytes) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_cut_branches

@@ -9,7 +9,7 @@
 #include "runtime/emulator/backend.hpp"
 #include "runtime/emulator/topology.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_emulated_backend {
 namespace {
 
 namespace emulator = runtime::emulator;
@@ -201,4 +201,4 @@ TEST(EmulatedTopology, RefusesMalformedText) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_emulated_backend

@@ -13,7 +13,7 @@
 #include "kernels/reference/reference.hpp"
 #include "runtime/emulator/backend.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_emulated_card {
 namespace {
 
 namespace plan = runtime::plan;
@@ -392,4 +392,4 @@ TEST(EmulatedCard, SupportsEveryKindOfBuffer) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_emulated_card

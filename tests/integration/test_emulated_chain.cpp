@@ -14,7 +14,7 @@
 #include "tests/support/seed.hpp"
 #include "tests/support/wait.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_emulated_chain {
 namespace {
 
 namespace plan = runtime::plan;
@@ -348,4 +348,4 @@ TEST(EmulatedChain, JoinsBothBranchesOfAResidualGraphBySequenceNumber) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_emulated_chain

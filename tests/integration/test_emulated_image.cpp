@@ -10,7 +10,7 @@
 #include "runtime/emulator/backend.hpp"
 #include "tests/support/seed.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_emulated_image {
 namespace {
 
 namespace plan = runtime::plan;
@@ -197,4 +197,4 @@ TEST(EmulatedImage, WithDamagedTablesCrashesNothing) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_emulated_image

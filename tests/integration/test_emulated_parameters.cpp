@@ -8,7 +8,7 @@
 #include "runtime/emulator/backend.hpp"
 #include "runtime/plan/parameters.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_emulated_parameters {
 namespace {
 
 namespace plan = runtime::plan;
@@ -157,4 +157,4 @@ TEST(EmulatedParameters, RefusesAnImageWhoseRecordContradictsItsProgram) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_emulated_parameters

@@ -17,7 +17,7 @@
 #include "tests/support/process.hpp"
 #include "tests/support/wait.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_emulated_process {
 namespace {
 
 namespace emulator = runtime::emulator;
@@ -215,4 +215,4 @@ TEST(EmulatedProcess, XrtReportsAnInvalidMachineDescriptionOrCardProgram) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_emulated_process

@@ -12,7 +12,7 @@
 #include "runtime/rtl/build.hpp"
 #include "tests/support/rtl_folder.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_emulated_rtl {
 namespace {
 
 namespace plan = runtime::plan;
@@ -193,4 +193,4 @@ TEST_F(EmulatedRtl, RefusesADamagedSimulation) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_emulated_rtl

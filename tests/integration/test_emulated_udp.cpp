@@ -12,7 +12,7 @@
 #include "runtime/plan/cluster.hpp"
 #include "tests/support/wait.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_emulated_udp {
 namespace {
 
 using Faults = runtime::plan::CableFaults;
@@ -215,4 +215,4 @@ TEST(EmulatedUdp, RefusesInvalidNetworkFaultsAndFaultsOnUnknownCables) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_emulated_udp

@@ -23,7 +23,7 @@
 #include "tests/support/process.hpp"
 #include "tests/support/wait.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_end_to_end {
 namespace {
 
 namespace fs = std::filesystem;
@@ -328,4 +328,4 @@ TEST_F(EndToEnd, ABadRequestIsRefusedWithTheNameOfTheWrongField) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_end_to_end

@@ -4,7 +4,7 @@
 #include "tests/support/programs.hpp"
 #include "tools/cli/verify_model.hpp"
 
-namespace millrace::cli {
+namespace millrace::cli::test_first_difference {
 namespace {
 
 class FirstDifference : public testing::Test {
@@ -51,4 +51,4 @@ TEST_F(FirstDifference, NamesBlockOnnxNodesTensorAndElementOfTheEarliestDifferen
 }
 
 }  // namespace
-}  // namespace millrace::cli
+}  // namespace millrace::cli::test_first_difference

@@ -14,7 +14,7 @@
 #include "tests/support/process.hpp"
 #include "tests/support/wait.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_generator_choice {
 namespace {
 
 namespace fs = std::filesystem;
@@ -182,4 +182,4 @@ TEST_F(GeneratorChoice, StreamedWeightsUseMemoryBandwidthAndChangeNoOutput) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_generator_choice

@@ -27,7 +27,7 @@
 #include "tests/support/tools.hpp"
 #include "tests/support/wait.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_install {
 namespace {
 
 namespace fs = std::filesystem;
@@ -369,4 +369,4 @@ TEST_F(Install, TheInstalledProductCompilesAndServesWithoutTheSourceTree) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_install

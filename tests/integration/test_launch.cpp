@@ -17,7 +17,7 @@
 #include "tests/support/tools.hpp"
 #include "tests/support/wait.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_launch {
 namespace {
 
 namespace fs = std::filesystem;
@@ -234,4 +234,4 @@ TEST_F(LaunchCommand, RefusesArgumentsWithWhichNoServerCanStart) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_launch

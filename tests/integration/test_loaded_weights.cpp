@@ -21,7 +21,7 @@
 #include "tests/support/tools.hpp"
 #include "tests/support/wait.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_loaded_weights {
 namespace {
 
 namespace fs = std::filesystem;
@@ -315,4 +315,4 @@ TEST_F(LoadedLenet, CompileRefusesAnUnknownWeightLocation) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_loaded_weights

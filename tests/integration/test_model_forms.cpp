@@ -9,7 +9,7 @@
 #include "served_model.hpp"
 #include "tests/paths/paths.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_model_forms {
 namespace {
 
 namespace fs = std::filesystem;
@@ -62,4 +62,4 @@ INSTANTIATE_TEST_SUITE_P(Ours, ModelFormats, testing::ValuesIn(all_forms()),
                          [](const auto& param) { return fs::path(param.param).stem().string(); });
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_model_forms

@@ -19,7 +19,7 @@
 #include "tests/support/wait.hpp"
 #include "tests/unit/server/certificate.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_monitoring {
 namespace {
 
 using namespace std::chrono_literals;
@@ -258,4 +258,4 @@ TEST_F(MonitoredServer, ExportsEveryMetricSeriesOfTheDashboardAndTheAlerts) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_monitoring

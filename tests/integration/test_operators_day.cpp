@@ -19,7 +19,7 @@
 #include "tests/support/wait.hpp"
 #include "tests/unit/server/certificate.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_operators_day {
 namespace {
 
 namespace fs = std::filesystem;
@@ -389,4 +389,4 @@ TEST_F(InstalledServerWithCompiler, StopCancelsACompilationAndTheNextStartRepeat
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_operators_day

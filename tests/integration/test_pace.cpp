@@ -13,7 +13,7 @@
 #include "tests/support/http.hpp"
 #include "tests/support/process.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_pace {
 namespace {
 
 namespace fs = std::filesystem;
@@ -139,4 +139,4 @@ TEST_F(Pace, OptionIsRefusedForFactorsBelowOneAndForRealOrSimulatedCards) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_pace

@@ -10,7 +10,7 @@
 #include "tests/support/process.hpp"
 #include "tests/support/vendor_xclbin.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_pack {
 namespace {
 
 namespace fs = std::filesystem;
@@ -156,4 +156,4 @@ TEST_F(Pack, RefusesADamagedDeployment) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_pack

@@ -15,7 +15,7 @@
 #include "tests/support/wait.hpp"
 #include "tests/unit/pipeline/world.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_pipeline_on_cards {
 namespace {
 
 using namespace runtime;
@@ -422,4 +422,4 @@ TEST_F(PipelineOnCards, CardLayerReturnsTheDocumentedErrorForEachMisuse) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_pipeline_on_cards

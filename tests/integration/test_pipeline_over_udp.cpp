@@ -10,7 +10,7 @@
 #include "tests/support/wait.hpp"
 #include "tests/unit/pipeline/world.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_pipeline_over_udp {
 namespace {
 
 using namespace runtime;
@@ -119,4 +119,4 @@ TEST_F(PipelineOverUdp, ACutCableFailsFramesWithAnErrorAndThePipelineComesBack) 
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_pipeline_over_udp

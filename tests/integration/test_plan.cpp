@@ -3,7 +3,7 @@
 #include "onnx_model.hpp"
 #include "plan_command.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_plan {
 namespace {
 
 TEST_F(PlanCommand, JsonHasTheKeysThatScriptsRelyOn) {
@@ -265,4 +265,4 @@ TEST_F(PlanCommand, MarksAPlanOnlyDeviceInTextHtmlAndJson) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_plan

@@ -7,7 +7,7 @@
 #include "onnx_model.hpp"
 #include "plan_command.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_plan_figures {
 namespace {
 
 TEST_F(PlanCommand, MaxLatencyHoldsInSimulationAndCostsNoRateIfThePlanAlreadyMeetsIt) {
@@ -450,4 +450,4 @@ TEST_F(PlanCommand, CompileBuildsThePlannedPartitions) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_plan_figures

@@ -2,7 +2,7 @@
 
 #include "plan_command.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_plan_file {
 namespace {
 
 TEST_F(PlanCommand, SavedPlanCanBeReusedAndAnEditedPlanIsChecked) {
@@ -243,4 +243,4 @@ TEST_F(PlanCommand, PlanFileCanChooseWhereASingleLayerStoresItsWeights) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_plan_file

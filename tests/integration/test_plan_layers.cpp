@@ -8,7 +8,7 @@
 #include "onnx_model.hpp"
 #include "plan_command.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_plan_layers {
 namespace {
 
 TEST_F(PlanCommand, ResNet8CutBetweenOrInsideItsBranchesGivesTheSameBytes) {
@@ -311,4 +311,4 @@ TEST_F(PlanCommand, WeightLoaderCostsResourcesOnlyIfWeightsAreLoadedOrStreamed) 
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_plan_layers

@@ -9,7 +9,7 @@
 #include "tests/support/http.hpp"
 #include "tests/support/wait.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_plugin_example {
 namespace {
 
 constexpr int kElements = 16;
@@ -154,4 +154,4 @@ TEST_F(PluginExample, CoverageShowsThePlugin) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_plugin_example

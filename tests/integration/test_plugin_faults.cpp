@@ -12,7 +12,7 @@
 #include "tests/support/http.hpp"
 #include "tests/support/wait.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_plugin_faults {
 namespace {
 
 constexpr int kElements = 8;
@@ -151,4 +151,4 @@ TEST_F(PluginFaults, VerifyReportsAFaultWithPluginAndBlock) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_plugin_faults

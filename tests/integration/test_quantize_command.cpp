@@ -10,7 +10,7 @@
 #include "runtime/base/npy.hpp"
 #include "tests/support/python_client.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_quantize_command {
 namespace {
 
 std::vector<float> random_floats(std::size_t count, unsigned seed) {
@@ -313,4 +313,4 @@ TEST_F(QuantizeCommandTest, ModelWithTwoInputsAnswersOverHttpAndUdpAlike) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_quantize_command

@@ -17,7 +17,7 @@
 #include "tests/support/process.hpp"
 #include "tests/support/wait.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_replicas_of_lenet {
 namespace {
 
 namespace fs = std::filesystem;
@@ -348,4 +348,4 @@ TEST_F(ReplicasOfLenet, APlanFileListsTheCardsOfEachReplica) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_replicas_of_lenet

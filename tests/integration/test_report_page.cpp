@@ -11,7 +11,7 @@
 #include "tests/support/process.hpp"
 #include "tests/support/tools.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_report_page {
 namespace {
 
 using namespace std::chrono_literals;
@@ -112,4 +112,4 @@ TEST_F(ReportPage, ExplainsWhyNoRateIsPredicted) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_report_page

@@ -12,7 +12,7 @@
 #include "tests/paths/paths.hpp"
 #include "tests/support/wait.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_repository {
 namespace {
 
 namespace fs = std::filesystem;
@@ -294,4 +294,4 @@ TEST(Repository, ReloadPrintsTheServingVersionOrTheError) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_repository

@@ -14,7 +14,7 @@
 #include "tests/support/programs.hpp"
 #include "tests/support/wait.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_repository_pin {
 namespace {
 
 namespace fs = std::filesystem;
@@ -301,4 +301,4 @@ TEST_F(RepositoryPin, ContradictingPinParametersAreRefused) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_repository_pin

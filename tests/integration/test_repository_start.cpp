@@ -13,7 +13,7 @@
 #include "tests/support/programs.hpp"
 #include "tests/support/wait.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_repository_start {
 namespace {
 
 namespace fs = std::filesystem;
@@ -237,4 +237,4 @@ TEST(RepositoryAtStart, CountsARequestedModelThatIsMissingAsUnavailable) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_repository_start

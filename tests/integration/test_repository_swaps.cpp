@@ -13,7 +13,7 @@
 #include "tests/paths/paths.hpp"
 #include "tests/support/wait.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_repository_swaps {
 namespace {
 
 namespace fs = std::filesystem;
@@ -322,4 +322,4 @@ TEST_F(HungSwap, DrainTimeLimitEndsTheServerAndAnswersEveryClient) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_repository_swaps

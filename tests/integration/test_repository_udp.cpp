@@ -11,7 +11,7 @@
 #include "tests/support/programs.hpp"
 #include "tests/support/wait.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_repository_udp {
 namespace {
 
 using namespace std::chrono_literals;
@@ -123,4 +123,4 @@ TEST_F(RepositoryUdp, AClientThatNamesAReplacedVersionGetsNotFound) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_repository_udp

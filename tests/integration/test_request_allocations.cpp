@@ -11,7 +11,7 @@
 #include "tests/support/programs.hpp"
 #include "tests/unit/server/request_allocations.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_request_allocations {
 namespace {
 
 using runtime::pipeline::Pipeline;
@@ -52,4 +52,4 @@ TEST_P(RequestAllocations, OnlyTheHttpParserAllocatesMemoryForARequest) {
 INSTANTIATE_TEST_SUITE_P(Cards, RequestAllocations, testing::Values(1U, 2U, kCards));
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_request_allocations

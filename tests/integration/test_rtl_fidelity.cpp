@@ -23,7 +23,7 @@
 #include "tests/support/rtl_folder.hpp"
 #include "tests/support/wait.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_rtl_fidelity {
 namespace {
 
 using namespace std::chrono_literals;
@@ -429,4 +429,4 @@ TEST_F(RtlFidelity, TheServerRefusesADeploymentItCannotSimulate) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_rtl_fidelity

@@ -15,7 +15,7 @@
 #include "runtime/rtl/system.hpp"
 #include "tests/support/rtl_folder.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_rtl_simulation {
 namespace {
 
 namespace fs = std::filesystem;
@@ -379,4 +379,4 @@ TEST_F(RtlSimulation, MissingToolsAreNamedWithTheRemedy) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_rtl_simulation

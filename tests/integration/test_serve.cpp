@@ -23,7 +23,7 @@
 #include "tests/support/tools.hpp"
 #include "tests/support/wait.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_serve {
 namespace {
 
 using namespace std::chrono_literals;
@@ -458,4 +458,4 @@ TEST_F(Serve, RefusesAnAlteredImage) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_serve

@@ -23,7 +23,7 @@
 #include "tests/support/process.hpp"
 #include "tests/support/wait.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_serve_ranks {
 namespace {
 
 namespace fs = std::filesystem;
@@ -309,4 +309,4 @@ TEST_F(ServeRanks, ServerRefusesRanksThatDoNotFitTheCluster) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_serve_ranks

@@ -19,7 +19,7 @@
 #include "tests/support/wait.hpp"
 #include "tests/unit/server/certificate.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_serve_reload {
 namespace {
 
 using namespace std::chrono_literals;
@@ -328,4 +328,4 @@ TEST_F(ServeSettings, AnExpiredCertificateIsRefusedAtStartAtSighupAndByClients) 
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_serve_reload

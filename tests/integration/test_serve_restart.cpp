@@ -17,7 +17,7 @@
 #include "tests/support/steady_clients.hpp"
 #include "tests/support/wait.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_serve_restart {
 namespace {
 
 using namespace std::chrono_literals;
@@ -94,4 +94,4 @@ TEST_F(ServeRestart, AnIdleConnectionIsClosedDuringTheDrain) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_serve_restart

@@ -24,7 +24,7 @@
 #include "tests/support/tools.hpp"
 #include "tests/support/wait.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_serve_service {
 namespace {
 
 using namespace std::chrono_literals;
@@ -273,4 +273,4 @@ TEST_F(ServeService, TenThousandIdleConnectionsNeedLittleMemoryAndDelayNoRequest
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_serve_service

@@ -18,7 +18,7 @@
 #include "tests/support/process.hpp"
 #include "tests/support/programs.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_serve_settings {
 namespace {
 
 using namespace std::chrono_literals;
@@ -304,4 +304,4 @@ TEST_F(ServeSettings, JsonLogLinesHaveRouteStatusAndDurationAsMembers) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_serve_settings

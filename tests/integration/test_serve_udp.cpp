@@ -20,7 +20,7 @@
 #include "tests/support/programs.hpp"
 #include "tests/support/wait.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_serve_udp {
 namespace {
 
 using namespace std::chrono_literals;
@@ -165,4 +165,4 @@ TEST_F(ServeUdp, RefusesBadOptionsByName) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_serve_udp

@@ -14,7 +14,7 @@
 #include "small_nets.hpp"
 #include "tests/paths/paths.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_small_nets {
 namespace {
 
 namespace fs = std::filesystem;
@@ -190,4 +190,4 @@ INSTANTIATE_TEST_SUITE_P(Nets, RegressionNets, testing::ValuesIn(kAudited),
                          [](const auto& param) { return param.param.name; });
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_small_nets

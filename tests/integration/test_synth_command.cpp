@@ -10,7 +10,7 @@
 #include "tests/support/process.hpp"
 #include "tests/support/programs.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_synth_command {
 namespace {
 
 namespace fs = std::filesystem;
@@ -88,4 +88,4 @@ TEST_F(SynthCommand, MeasuresEachInstanceOnceAndComparesTheSumWithTheDevice) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_synth_command

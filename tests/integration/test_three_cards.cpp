@@ -20,7 +20,7 @@
 #include "tests/support/programs.hpp"
 #include "tests/support/wait.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_three_cards {
 namespace {
 
 using namespace runtime;
@@ -173,4 +173,4 @@ INSTANTIATE_TEST_SUITE_P(Programs, ThreeCards, testing::Bool(),
                          [](const auto& test) { return test.param ? "Skip" : "Chain"; });
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_three_cards

@@ -12,7 +12,7 @@
 #include "small_nets.hpp"
 #include "tests/paths/paths.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_topologies {
 namespace {
 
 namespace fs = std::filesystem;
@@ -102,4 +102,4 @@ INSTANTIATE_TEST_SUITE_P(Of, Topologies, testing::ValuesIn(kTopologies),
                          [](const auto& param) { return param.param.name; });
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_topologies

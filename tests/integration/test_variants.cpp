@@ -10,7 +10,7 @@
 #include "tests/paths/paths.hpp"
 #include "tests/support/process.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_variants {
 namespace {
 
 namespace fs = std::filesystem;
@@ -118,4 +118,4 @@ TEST_F(VariantsCommand, RefusesBadCountsAndAPlanFile) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_variants

@@ -18,7 +18,7 @@
 #include "tests/support/process.hpp"
 #include "tests/support/programs.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_verify {
 namespace {
 
 namespace json = boost::json;
@@ -246,4 +246,4 @@ TEST(DevicesCommand, ErrorWithoutXrtAdvisesToNameACluster) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_verify

@@ -24,7 +24,7 @@
 #include "tests/shortcuts/foldings.hpp"
 #include "tests/support/programs.hpp"
 
-namespace millrace {
+namespace millrace::test_emitted_top {
 namespace {
 
 using compiler::generators::Design;
@@ -319,4 +319,4 @@ TEST_F(EmittedTop, SendsFramesOverACableToAnotherTopModule) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::test_emitted_top

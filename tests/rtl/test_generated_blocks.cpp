@@ -21,7 +21,7 @@
 #include "runtime/rtl/build.hpp"
 #include "runtime/rtl/system.hpp"
 
-namespace millrace {
+namespace millrace::test_generated_blocks {
 namespace {
 
 using compiler::generators::Design;
@@ -720,4 +720,4 @@ TEST_F(GeneratedBlocks, PoolingAndElementwiseBlocksComputeWithLoadedConstants) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::test_generated_blocks

@@ -16,7 +16,7 @@
 #include "tests/support/readme.hpp"
 #include "tools/calibrate/digests.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_rtl_nets {
 namespace {
 
 namespace json = boost::json;
@@ -305,4 +305,4 @@ TEST_F(RtlNets, NoFifoIsDeeperThanTwiceItsHighWaterMark) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_rtl_nets

@@ -17,7 +17,7 @@
 #include "runtime/base/cache.hpp"
 #include "runtime/base/file.hpp"
 
-namespace millrace {
+namespace millrace::test_cache {
 namespace {
 
 namespace fs = std::filesystem;
@@ -271,4 +271,4 @@ TEST_F(CacheTest, EnvironmentVariablesChooseTheDirectory) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::test_cache

@@ -3,7 +3,7 @@
 #include "runtime/base/digest.hpp"
 #include "runtime/base/result.hpp"
 
-namespace millrace {
+namespace millrace::test_digest {
 
 // The example is from FIPS 180-2, appendix B.1.
 TEST(Digest, Sha256OfAbcEqualsTheExampleOfTheStandard) {
@@ -31,4 +31,4 @@ TEST(Result, ExitCodesDistinguishFailureBadInputEnvironmentAndBug) {
   EXPECT_EQ(exit_code(ErrorCode::kInternal), 70);
 }
 
-}  // namespace millrace
+}  // namespace millrace::test_digest

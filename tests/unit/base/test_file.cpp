@@ -12,7 +12,7 @@
 
 #include "runtime/base/file.hpp"
 
-namespace millrace {
+namespace millrace::test_file {
 namespace {
 
 namespace fs = std::filesystem;
@@ -267,4 +267,4 @@ TEST(Directory, ConcurrentWritersOfOneTargetDoNotDisturbEachOther) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::test_file

@@ -13,7 +13,7 @@
 
 #include "runtime/base/file.hpp"
 
-namespace millrace {
+namespace millrace::test_interruption {
 namespace {
 
 namespace fs = std::filesystem;
@@ -117,4 +117,4 @@ TEST_F(Interruption, RestoresTheSignalHandlersWhenDestroyed) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::test_interruption

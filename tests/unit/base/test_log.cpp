@@ -6,7 +6,7 @@
 
 #include "runtime/base/log.hpp"
 
-namespace millrace {
+namespace millrace::test_log {
 namespace {
 
 namespace json = boost::json;
@@ -64,4 +64,4 @@ TEST_F(Log, LinesBelowTheLevelAreNotWritten) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::test_log

@@ -5,7 +5,7 @@
 #include "runtime/base/file.hpp"
 #include "runtime/base/npy.hpp"
 
-namespace millrace {
+namespace millrace::test_npy {
 namespace {
 
 std::string with_header(const std::string& dictionary, const std::string& data) {
@@ -76,4 +76,4 @@ TEST(Npy, NeverReadsPastTheEndOfADamagedFile) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::test_npy

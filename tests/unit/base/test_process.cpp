@@ -6,7 +6,7 @@
 #include "runtime/base/file.hpp"
 #include "runtime/base/process.hpp"
 
-namespace millrace {
+namespace millrace::test_process {
 namespace {
 
 TEST(Process, RunChildReturnsBothOutputsAndTheExitCode) {
@@ -55,4 +55,4 @@ TEST(Process, RunChildKeepsTheEndOfALongOutput) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::test_process

@@ -2,7 +2,7 @@
 
 #include "runtime/base/text.hpp"
 
-namespace millrace {
+namespace millrace::test_text {
 namespace {
 
 TEST(Text, IsNameRefusesPathsFlagsAndLongNames) {
@@ -37,4 +37,4 @@ TEST(Text, PrintableEscapesControlCharactersAndInvalidUtf8) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::test_text

@@ -20,7 +20,7 @@
 #include "tools/calibrate/measurements.hpp"
 #include "tools/calibrate/sample.hpp"
 
-namespace millrace::tools::calibrate {
+namespace millrace::tools::calibrate::test_calibration {
 namespace {
 
 using namespace compiler::generators;
@@ -386,4 +386,4 @@ TEST(Calibration, EveryMeasuredInstanceHasItsMemoryFiles) {
 }
 
 }  // namespace
-}  // namespace millrace::tools::calibrate
+}  // namespace millrace::tools::calibrate::test_calibration

@@ -6,7 +6,7 @@
 #include "tests/shortcuts/cuts.hpp"
 #include "tests/support/programs.hpp"
 
-namespace millrace::compiler::emit {
+namespace millrace::compiler::emit::test_communication {
 namespace {
 
 using namespace runtime::plan;
@@ -324,4 +324,4 @@ TEST(Communication, RefusesAModelOutputThatNothingComputes) {
 }
 
 }  // namespace
-}  // namespace millrace::compiler::emit
+}  // namespace millrace::compiler::emit::test_communication

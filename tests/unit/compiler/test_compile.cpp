@@ -10,7 +10,7 @@
 #include "runtime/base/file.hpp"
 #include "tests/paths/paths.hpp"
 
-namespace millrace::compiler {
+namespace millrace::compiler::test_compile {
 namespace {
 
 class Compile : public testing::Test {
@@ -73,4 +73,4 @@ TEST_F(Compile, ErrorNamesAFileThatIsNotAModel) {
 }
 
 }  // namespace
-}  // namespace millrace::compiler
+}  // namespace millrace::compiler::test_compile

@@ -12,7 +12,7 @@
 #include "tests/support/programs.hpp"
 #include "tests/support/vendor_xclbin.hpp"
 
-namespace millrace::compiler::emit {
+namespace millrace::compiler::emit::test_container {
 namespace {
 
 namespace plan = runtime::plan;
@@ -392,4 +392,4 @@ TEST(Pack, RefusesAnXclbinOfAnotherKernel) {
 }
 
 }  // namespace
-}  // namespace millrace::compiler::emit
+}  // namespace millrace::compiler::emit::test_container

@@ -12,7 +12,7 @@
 #include "runtime/base/file.hpp"
 #include "tests/paths/paths.hpp"
 
-namespace millrace::compiler::generators {
+namespace millrace::compiler::generators::test_cost {
 namespace {
 
 const std::filesystem::path kRtl = std::filesystem::path(tests::source_dir()) / "kernels/rtl";
@@ -216,4 +216,4 @@ TEST(Cost, ListsTheExtrapolatedCostTerms) {
 }
 
 }  // namespace
-}  // namespace millrace::compiler::generators
+}  // namespace millrace::compiler::generators::test_cost

@@ -10,7 +10,7 @@
 #include "runtime/base/file.hpp"
 #include "tests/paths/paths.hpp"
 
-namespace millrace::compiler::coverage {
+namespace millrace::compiler::coverage::test_coverage {
 namespace {
 
 using tests::OnnxModel;
@@ -307,4 +307,4 @@ TEST(Coverage, RefusesAFileThatIsNoModel) {
 }
 
 }  // namespace
-}  // namespace millrace::compiler::coverage
+}  // namespace millrace::compiler::coverage::test_coverage

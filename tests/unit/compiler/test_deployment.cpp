@@ -53,7 +53,7 @@ extern "C" int syncfs(int fd) {
   return static_cast<int>(syscall(SYS_syncfs, fd));
 }
 
-namespace millrace::compiler::emit {
+namespace millrace::compiler::emit::test_deployment {
 namespace {
 
 namespace fs = std::filesystem;
@@ -494,4 +494,4 @@ TEST(DeploymentJson, ListsReplicasOnlyIfThereIsMoreThanOne) {
 }
 
 }  // namespace
-}  // namespace millrace::compiler::emit
+}  // namespace millrace::compiler::emit::test_deployment

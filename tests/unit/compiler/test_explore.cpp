@@ -17,7 +17,7 @@
 #include "tests/support/programs.hpp"
 #include "tests/support/seed.hpp"
 
-namespace millrace::compiler::explore {
+namespace millrace::compiler::explore::test_explore {
 namespace {
 
 using tests::expect;
@@ -795,4 +795,4 @@ TEST(ExploreVerify, RefusesAnImpossibleOptimalityGap) {
 }
 
 }  // namespace
-}  // namespace millrace::compiler::explore
+}  // namespace millrace::compiler::explore::test_explore

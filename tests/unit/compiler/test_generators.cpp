@@ -15,7 +15,7 @@
 #include "tests/shortcuts/foldings.hpp"
 #include "tests/support/programs.hpp"
 
-namespace millrace::compiler::generators {
+namespace millrace::compiler::generators::test_generators {
 namespace {
 
 using kernels::Convolution;
@@ -666,4 +666,4 @@ TEST(ChooseFoldings, NamesTheScarceResourceIfNoFoldingFits) {
 }
 
 }  // namespace
-}  // namespace millrace::compiler::generators
+}  // namespace millrace::compiler::generators::test_generators

@@ -6,7 +6,7 @@
 #include "compiler/explore/problem.hpp"
 #include "compiler/generators/shell.hpp"
 
-namespace millrace::compiler {
+namespace millrace::compiler::test_host_ports {
 namespace {
 
 using explore::operator+;
@@ -160,4 +160,4 @@ TEST_F(HostPortCost, AnOutputWithTwoReadersOnTheHostCostsTwoPorts) {
 }
 
 }  // namespace
-}  // namespace millrace::compiler
+}  // namespace millrace::compiler::test_host_ports

@@ -16,7 +16,7 @@
 #include "import_models.hpp"
 #include "runtime/base/file.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_import {
 namespace {
 
 using compiler::graph::Shape;
@@ -525,4 +525,4 @@ TEST(Import, RefusesAModelOutputWhoseBatchAxisIsNotTheFirst) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_import

@@ -10,7 +10,7 @@
 #include "import_models.hpp"
 #include "runtime/base/file.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_import_bounds {
 namespace {
 
 using compiler::import_onnx;
@@ -216,4 +216,4 @@ TEST(ImportBounds, MemoryForAChainOfTranspositionsGrowsLinearly) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_import_bounds

@@ -8,7 +8,7 @@
 #include "kernels/reference/reference.hpp"
 #include "onnx_model.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_import_dialects {
 namespace {
 
 using Ints = std::vector<std::int64_t>;
@@ -235,4 +235,4 @@ TEST(ImportForms, QLinearMulByConstantsIsExact) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_import_dialects

@@ -14,7 +14,7 @@
 #include "model_mutator.hpp"
 #include "runtime/base/file.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_import_mutants {
 namespace {
 
 /// Compiles a model from bytes to a program. Returns whether the compiler accepts the model. Internal errors fail the
@@ -117,4 +117,4 @@ TEST(ImportMutants, DamagedFilesNeverCrashTheImporter) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_import_mutants

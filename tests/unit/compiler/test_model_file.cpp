@@ -5,7 +5,7 @@
 #include "compiler/front/model_file.hpp"
 #include "runtime/base/file.hpp"
 
-namespace millrace::compiler {
+namespace millrace::compiler::test_model_file {
 namespace {
 
 class ModelFile : public testing::Test {
@@ -116,4 +116,4 @@ TEST_F(ModelFile, MillraceYamlIsRefusedIfItContradictsTheModel) {
 }
 
 }  // namespace
-}  // namespace millrace::compiler
+}  // namespace millrace::compiler::test_model_file

@@ -8,7 +8,7 @@
 #include "kernels/reference/reference.hpp"
 #include "operator_case.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_operator_constants {
 namespace {
 
 using kernels::Program;
@@ -121,4 +121,4 @@ TEST(Indices, OfTopKAreReturnedTogetherWithTheValues) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_operator_constants

@@ -12,7 +12,7 @@
 #include "kernels/reference/reference.hpp"
 #include "operator_case.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_operator_forms {
 namespace {
 
 using compiler::graph::Graph;
@@ -386,4 +386,4 @@ TEST(VerifyGraph, ErrorNamesTheNodeThatMakesTheGraphInvalid) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_operator_forms

@@ -7,7 +7,7 @@
 
 #include "operator_case.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_operator_functions {
 namespace {
 
 using kernels::Program;
@@ -249,4 +249,4 @@ TEST(Operators, SubtractionOfTwoTensorsUsesANegativeMultiplierInsteadOfATable) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_operator_functions

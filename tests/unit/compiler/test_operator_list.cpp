@@ -14,7 +14,7 @@
 #include "compiler/operators/operators.hpp"
 #include "tests/paths/paths.hpp"
 
-namespace millrace::compiler::operators {
+namespace millrace::compiler::operators::test_operator_list {
 namespace {
 
 namespace fs = std::filesystem;
@@ -116,4 +116,4 @@ TEST(OperatorList, TextOfEachLimitFitsACellOfTheReadmeTable) {
 }
 
 }  // namespace
-}  // namespace millrace::compiler::operators
+}  // namespace millrace::compiler::operators::test_operator_list

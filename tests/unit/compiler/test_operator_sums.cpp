@@ -7,7 +7,7 @@
 
 #include "operator_case.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_operator_sums {
 namespace {
 
 using kernels::Program;
@@ -245,4 +245,4 @@ TEST(Operators, AnAverageWithTooManyDivisorsRunsOnTheHost) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_operator_sums

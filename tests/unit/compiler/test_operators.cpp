@@ -10,7 +10,7 @@
 #include "interpret.hpp"
 #include "operator_case.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_operators {
 namespace {
 
 using compiler::graph::Graph;
@@ -591,4 +591,4 @@ TEST(Operators, OnlyQuantiserPairsWithEqualParametersAreRemoved) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_operators

@@ -10,7 +10,7 @@
 #include "tests/support/programs.hpp"
 #include "tests/support/seed.hpp"
 
-namespace millrace::compiler::explore {
+namespace millrace::compiler::explore::test_partition {
 namespace {
 
 using millrace::tests::cut_by_work;
@@ -256,4 +256,4 @@ TEST(PartitionVerify, NamesTheErrorInAnInvalidSolution) {
 }
 
 }  // namespace
-}  // namespace millrace::compiler::explore
+}  // namespace millrace::compiler::explore::test_partition

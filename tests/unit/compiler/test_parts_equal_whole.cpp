@@ -15,7 +15,7 @@
 #include "tests/support/programs.hpp"
 #include "tests/support/seed.hpp"
 
-namespace millrace::compiler::emit {
+namespace millrace::compiler::emit::test_parts_equal_whole {
 namespace {
 
 using namespace runtime::plan;
@@ -229,4 +229,4 @@ TEST(TestPrograms, AWrongModelVersionOnOneCardChangesTheOutput) {
 }
 
 }  // namespace
-}  // namespace millrace::compiler::emit
+}  // namespace millrace::compiler::emit::test_parts_equal_whole

@@ -12,7 +12,7 @@
 #include "runtime/base/file.hpp"
 #include "tests/support/wait.hpp"
 
-namespace millrace::compiler::generators {
+namespace millrace::compiler::generators::test_plugin {
 namespace {
 
 namespace fs = std::filesystem;
@@ -297,4 +297,4 @@ TEST_F(GeneratorPlugin, AFileThatCannotBeExecutedIsRefused) {
 }
 
 }  // namespace
-}  // namespace millrace::compiler::generators
+}  // namespace millrace::compiler::generators::test_plugin

@@ -22,7 +22,7 @@
 #include "runtime/plugins/library.hpp"
 #include "runtime/plugins/models.hpp"
 
-namespace millrace::compiler {
+namespace millrace::compiler::test_plugin_library {
 namespace {
 
 namespace fs = std::filesystem;
@@ -369,4 +369,4 @@ TEST_F(PluginLibrary, DeploymentWithLibrariesNeedsThePermissionOfTheUser) {
 }
 
 }  // namespace
-}  // namespace millrace::compiler
+}  // namespace millrace::compiler::test_plugin_library

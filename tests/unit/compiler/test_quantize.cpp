@@ -14,7 +14,7 @@
 #include "compiler/quantize/statistics.hpp"
 #include "onnx_model.hpp"
 
-namespace millrace::compiler::quantize {
+namespace millrace::compiler::quantize::test_quantize {
 namespace {
 
 using tests::OnnxModel;
@@ -369,4 +369,4 @@ TEST(Quantize, WritesItsReportAsTextJsonAndHtml) {
 }
 
 }  // namespace
-}  // namespace millrace::compiler::quantize
+}  // namespace millrace::compiler::quantize::test_quantize

@@ -6,7 +6,7 @@
 
 #include "compiler/queueing/simulate.hpp"
 
-namespace millrace::compiler::queueing {
+namespace millrace::compiler::queueing::test_queueing {
 namespace {
 
 /// Returns a network of stations in a row. A frame occupies each station for the whole time of its visit.
@@ -146,4 +146,4 @@ TEST(Queueing, EqualSeedsGiveEqualResults) {
 }
 
 }  // namespace
-}  // namespace millrace::compiler::queueing
+}  // namespace millrace::compiler::queueing::test_queueing

@@ -10,7 +10,7 @@
 #include "problems.hpp"
 #include "tests/support/seed.hpp"
 
-namespace millrace::compiler::explore {
+namespace millrace::compiler::explore::test_replicas {
 namespace {
 
 using Cards = std::vector<std::uint32_t>;
@@ -453,4 +453,4 @@ TEST(Replicas, VerifyFindsInvalidReplicas) {
 }
 
 }  // namespace
-}  // namespace millrace::compiler::explore
+}  // namespace millrace::compiler::explore::test_replicas

@@ -11,7 +11,7 @@
 #include "compiler/report/report.hpp"
 #include "tests/paths/paths.hpp"
 
-namespace millrace::compiler {
+namespace millrace::compiler::test_report {
 namespace {
 
 namespace json = boost::json;
@@ -310,4 +310,4 @@ TEST(Report, OmitsTheHostTableIfTheHostOnlyConvertsInputsAndOutputs) {
 }
 
 }  // namespace
-}  // namespace millrace::compiler
+}  // namespace millrace::compiler::test_report

@@ -10,7 +10,7 @@
 #include "compiler/passes/requantise.hpp"
 #include "kernels/reference/reference.hpp"
 
-namespace millrace::compiler::passes {
+namespace millrace::compiler::passes::test_requantise {
 namespace {
 
 using kernels::Requantise;
@@ -270,4 +270,4 @@ TEST(Requantise, ProofRefusesOverflowAndParameterVectorsOfWrongLength) {
 }
 
 }  // namespace
-}  // namespace millrace::compiler::passes
+}  // namespace millrace::compiler::passes::test_requantise

@@ -9,7 +9,7 @@
 #include "kernels/program/rearrange.hpp"
 #include "operator_case.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_selections {
 namespace {
 
 using kernels::Program;
@@ -335,4 +335,4 @@ TEST(Selections, SqueezeAndExciteMultipliesChannelsByTheirFactor) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_selections

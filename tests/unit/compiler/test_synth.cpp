@@ -14,7 +14,7 @@
 #include "compiler/synth/yosys.hpp"
 #include "runtime/base/file.hpp"
 
-namespace millrace::compiler::synth {
+namespace millrace::compiler::synth::test_synth {
 namespace {
 
 namespace fs = std::filesystem;
@@ -461,4 +461,4 @@ TEST_F(SynthPartition, AMissingModuleOrMemoryFileIsRefused) {
 }
 
 }  // namespace
-}  // namespace millrace::compiler::synth
+}  // namespace millrace::compiler::synth::test_synth

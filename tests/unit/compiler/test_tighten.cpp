@@ -9,7 +9,7 @@
 #include "compiler/explore/partition.hpp"
 #include "problems.hpp"
 
-namespace millrace::compiler {
+namespace millrace::compiler::test_tighten {
 namespace {
 
 using explore::kLut;
@@ -67,4 +67,4 @@ TEST(TightenRegions, GivesEveryReplicaTheSameResourceLimits) {
 }
 
 }  // namespace
-}  // namespace millrace::compiler
+}  // namespace millrace::compiler::test_tighten

@@ -2,7 +2,7 @@
 
 #include "compiler/variants/variants.hpp"
 
-namespace millrace::compiler::variants {
+namespace millrace::compiler::variants::test_variants {
 namespace {
 
 TEST(Variants, VariantDominatesAnotherIfWorseInNoFigureAndBetterInOne) {
@@ -46,4 +46,4 @@ TEST(Variants, ChoosesTheMostDifferentVariantsFirst) {
 }
 
 }  // namespace
-}  // namespace millrace::compiler::variants
+}  // namespace millrace::compiler::variants::test_variants

@@ -7,7 +7,7 @@
 #include "random_program.hpp"
 #include "tests/support/allocations.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_fast {
 namespace {
 
 using namespace kernels;
@@ -372,4 +372,4 @@ TEST(FastExecutor, EnvironmentVariableLowersTheSimdLevel) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_fast

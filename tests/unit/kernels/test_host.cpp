@@ -8,7 +8,7 @@
 
 #include "kernels/host/float_operator.hpp"
 
-namespace millrace::kernels::host {
+namespace millrace::kernels::host::test_host {
 namespace {
 
 FloatOperand tensor(Shape shape) {
@@ -246,4 +246,4 @@ TEST(FloatOperators, OperatorListHasNoDuplicatesAndOnlySupportedNames) {
 }
 
 }  // namespace
-}  // namespace millrace::kernels::host
+}  // namespace millrace::kernels::host::test_host

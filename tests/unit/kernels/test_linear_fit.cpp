@@ -6,7 +6,7 @@
 #include "kernels/fast/plan.hpp"
 #include "random_program.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_linear_fit {
 namespace {
 
 using namespace kernels::fast;
@@ -116,4 +116,4 @@ TEST(LinearFit, FitsThresholdListsThatAreEmptyOrUnreachable) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_linear_fit

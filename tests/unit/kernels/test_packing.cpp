@@ -4,7 +4,7 @@
 #include "random_program.hpp"
 #include "small_program.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_packing {
 namespace {
 
 using namespace kernels;
@@ -71,4 +71,4 @@ TEST(Packing, UnpacksAnyBytesToValuesOfTheType) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_packing

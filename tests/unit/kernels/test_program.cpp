@@ -8,7 +8,7 @@
 #include "random_program.hpp"
 #include "small_program.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_program {
 namespace {
 
 using namespace kernels;
@@ -580,4 +580,4 @@ TEST(Rearrange, OrderIsKeptOnlyIfEveryElementKeepsItsPlace) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_program

@@ -7,7 +7,7 @@
 #include "random_program.hpp"
 #include "small_program.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_reference {
 namespace {
 
 using namespace kernels;
@@ -314,4 +314,4 @@ TEST(Reference, ReturnsOnlyValuesOfTheOutputType) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_reference

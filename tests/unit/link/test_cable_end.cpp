@@ -10,7 +10,7 @@
 #include "lossy_line.hpp"
 #include "tests/support/seed.hpp"
 
-namespace millrace::runtime::link {
+namespace millrace::runtime::link::test_cable_end {
 
 namespace {
 
@@ -266,4 +266,4 @@ TEST(CableEnd, ChannelsWithTheSameTagInBothDirectionsAreIndependent) {
   EXPECT_EQ(packet.sequence, 9u);
 }
 
-}  // namespace millrace::runtime::link
+}  // namespace millrace::runtime::link::test_cable_end

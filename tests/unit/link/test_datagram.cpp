@@ -12,7 +12,7 @@
 #include "runtime/link/datagram.hpp"
 #include "tests/paths/paths.hpp"
 
-namespace millrace::runtime::link {
+namespace millrace::runtime::link::test_datagram {
 
 namespace {
 
@@ -137,4 +137,4 @@ TEST(LinkDatagram, SerialNumbersAreOrderedAcrossTheWrapAfter32Bits) {
   EXPECT_FALSE(precedes(0, 0xffffffffu));
 }
 
-}  // namespace millrace::runtime::link
+}  // namespace millrace::runtime::link::test_datagram

@@ -7,7 +7,7 @@
 
 #include "lossy_line.hpp"
 
-namespace millrace::runtime::link {
+namespace millrace::runtime::link::test_impairment {
 
 namespace {
 
@@ -152,4 +152,4 @@ TEST(LinkImpairment, HoldsABoundedNumberOfDatagrams) {
   EXPECT_EQ(left, Impairer::kMostWaiting);
 }
 
-}  // namespace millrace::runtime::link
+}  // namespace millrace::runtime::link::test_impairment

@@ -7,7 +7,7 @@
 
 #include "lossy_line.hpp"
 
-namespace millrace::runtime::link {
+namespace millrace::runtime::link::test_receiver {
 
 namespace {
 
@@ -311,4 +311,4 @@ TEST(LinkReceiver, PacketNumbersWrapAroundAfter32Bits) {
   EXPECT_EQ(b.sent()->next, 2u);
 }
 
-}  // namespace millrace::runtime::link
+}  // namespace millrace::runtime::link::test_receiver

@@ -4,7 +4,7 @@
 
 #include "lossy_line.hpp"
 
-namespace millrace::runtime::link {
+namespace millrace::runtime::link::test_sender {
 
 namespace {
 
@@ -304,4 +304,4 @@ TEST(LinkSender, TellsTheReceiverThatItStops) {
   EXPECT_TRUE(b.sent().empty());
 }
 
-}  // namespace millrace::runtime::link
+}  // namespace millrace::runtime::link::test_sender

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace millrace::runtime::link {
+namespace millrace::runtime::link::test_udp_cable {
 
 namespace {
 
@@ -119,4 +119,4 @@ TEST(UdpCable, ParsesAndPrintsAddresses) {
     EXPECT_FALSE(parse_socket_address(wrong).ok()) << wrong;
 }
 
-}  // namespace millrace::runtime::link
+}  // namespace millrace::runtime::link::test_udp_cable

@@ -4,7 +4,7 @@
 
 #include "tools/load/histogram.hpp"
 
-namespace millrace::load {
+namespace millrace::load::test_histogram {
 namespace {
 
 using std::chrono::nanoseconds;
@@ -97,4 +97,4 @@ TEST(Histogram, BucketsCountEveryValueOnceInAscendingOrder) {
 }
 
 }  // namespace
-}  // namespace millrace::load
+}  // namespace millrace::load::test_histogram

@@ -14,7 +14,7 @@
 #include "tools/load/power.hpp"
 #include "tools/load/run.hpp"
 
-namespace millrace::load {
+namespace millrace::load::test_load_over_http {
 namespace {
 
 using namespace std::chrono_literals;
@@ -197,4 +197,4 @@ TEST(LoadOverHttp, FailsWithUnavailableIfNoServerListens) {
 }
 
 }  // namespace
-}  // namespace millrace::load
+}  // namespace millrace::load::test_load_over_http

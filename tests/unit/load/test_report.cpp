@@ -8,7 +8,7 @@
 #include "tools/load/power.hpp"
 #include "tools/load/report.hpp"
 
-namespace millrace::load {
+namespace millrace::load::test_report {
 namespace {
 
 namespace json = boost::json;
@@ -223,4 +223,4 @@ TEST(BenchCompare, NotesADifferentModelAndNeverDividesByZero) {
 }
 
 }  // namespace
-}  // namespace millrace::load
+}  // namespace millrace::load::test_report

@@ -2,7 +2,7 @@
 
 #include "tools/load/response.hpp"
 
-namespace millrace::load {
+namespace millrace::load::test_response {
 namespace {
 
 using State = ResponseReader::State;
@@ -49,4 +49,4 @@ TEST(ResponseReader, RefusesMalformedResponses) {
 }
 
 }  // namespace
-}  // namespace millrace::load
+}  // namespace millrace::load::test_response

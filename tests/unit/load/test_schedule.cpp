@@ -5,7 +5,7 @@
 
 #include "tools/load/run.hpp"
 
-namespace millrace::load {
+namespace millrace::load::test_schedule {
 namespace {
 
 using namespace std::chrono_literals;
@@ -126,4 +126,4 @@ TEST(Tally, CountsFailuresButNotLatenciesDuringTheWarmUp) {
 }
 
 }  // namespace
-}  // namespace millrace::load
+}  // namespace millrace::load::test_schedule

@@ -12,7 +12,7 @@
 #include "runtime/mpi/wire.hpp"
 #include "runtime/plan/cluster.hpp"
 
-namespace millrace::runtime::mpi {
+namespace millrace::runtime::mpi::test_ranks {
 namespace {
 
 plan::Cluster cluster_of(const std::vector<std::string>& hosts) {
@@ -101,4 +101,4 @@ TEST(MpiMessage, ReaderReadsNothingBeyondTheEndOfTheMessage) {
 }
 
 }  // namespace
-}  // namespace millrace::runtime::mpi
+}  // namespace millrace::runtime::mpi::test_ranks

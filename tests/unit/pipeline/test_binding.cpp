@@ -7,7 +7,7 @@
 #include "runtime/plan/image_abi.hpp"
 #include "tests/unit/pipeline/plans.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_binding {
 namespace {
 
 using namespace runtime;
@@ -251,4 +251,4 @@ TEST(Binding, PrefersCardsThatAlreadyHoldTheImageIfCablesAllow) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_binding

@@ -16,7 +16,7 @@
 #include "tests/support/seed.hpp"
 #include "tests/unit/pipeline/world.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_dispatcher {
 namespace {
 
 using namespace runtime;
@@ -533,4 +533,4 @@ TEST_F(DispatcherTest, SubmitAllocatesNothing) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_dispatcher

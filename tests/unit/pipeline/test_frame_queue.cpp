@@ -9,7 +9,7 @@
 
 #include "runtime/pipeline/frame_queue.hpp"
 
-namespace millrace::runtime::pipeline {
+namespace millrace::runtime::pipeline::test_frame_queue {
 namespace {
 
 using namespace std::chrono_literals;
@@ -180,4 +180,4 @@ TEST(FrameQueue, BehavesLikeASimpleModelUnderRandomCalls) {
 }
 
 }  // namespace
-}  // namespace millrace::runtime::pipeline
+}  // namespace millrace::runtime::pipeline::test_frame_queue

@@ -14,7 +14,7 @@
 #include "tests/support/allocations.hpp"
 #include "tests/unit/pipeline/world.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_hand_over {
 namespace {
 
 using namespace runtime;
@@ -147,4 +147,4 @@ TEST_F(HandOverTest, CancelDuringHandOverCompletesTheFrameOnlyOnce) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_hand_over

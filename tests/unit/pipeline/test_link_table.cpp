@@ -9,7 +9,7 @@
 
 #include "runtime/plan/image_abi.hpp"
 
-namespace millrace::runtime::card {
+namespace millrace::runtime::card::test_link_table {
 namespace {
 
 namespace abi = plan::abi;
@@ -104,4 +104,4 @@ TEST(LinkTable, ARowBeyondTheTableIsRefused) {
 }
 
 }  // namespace
-}  // namespace millrace::runtime::card
+}  // namespace millrace::runtime::card::test_link_table

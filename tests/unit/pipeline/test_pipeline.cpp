@@ -8,7 +8,7 @@
 
 #include "tests/unit/pipeline/world.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_pipeline {
 namespace {
 
 using namespace runtime;
@@ -467,4 +467,4 @@ TEST(Pipeline, StopWhileManyThreadsSubmitCompletesEachAcceptedFrameOnce) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_pipeline

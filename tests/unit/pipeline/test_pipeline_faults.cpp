@@ -8,7 +8,7 @@
 #include "runtime/base/log.hpp"
 #include "tests/unit/pipeline/world.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_pipeline_faults {
 namespace {
 
 using namespace runtime;
@@ -535,4 +535,4 @@ TEST_F(PipelineFaults, CardsThatDieRepeatedlyUnderLoadLoseNoFrame) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_pipeline_faults

@@ -4,7 +4,7 @@
 
 #include "tests/unit/pipeline/plans.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_schedule {
 namespace {
 
 using namespace runtime;
@@ -109,4 +109,4 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& test) { return "case" + std::to_string(test.index); });
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_schedule

@@ -3,7 +3,7 @@
 
 #include "runtime/card/sensors.hpp"
 
-namespace millrace::runtime::card {
+namespace millrace::runtime::card::test_sensors {
 namespace {
 
 TEST(Sensors, PowerIsTheBoardsTotalOrAbsentIfUnknown) {
@@ -33,4 +33,4 @@ TEST(Sensors, TemperatureIsTheHighestReadingOfAllPresentSensors) {
 }
 
 }  // namespace
-}  // namespace millrace::runtime::card
+}  // namespace millrace::runtime::card::test_sensors

@@ -9,7 +9,7 @@
 #include "tests/paths/paths.hpp"
 #include "tests/support/seed.hpp"
 
-namespace millrace::runtime::plan {
+namespace millrace::runtime::plan::test_cluster {
 namespace {
 
 namespace fs = std::filesystem;
@@ -480,4 +480,4 @@ TEST_F(ClusterFile, ReadsRegionsWithTheirMemoryBanks) {
 }
 
 }  // namespace
-}  // namespace millrace::runtime::plan
+}  // namespace millrace::runtime::plan::test_cluster

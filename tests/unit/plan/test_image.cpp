@@ -11,7 +11,7 @@
 #include "tests/support/programs.hpp"
 #include "tests/support/seed.hpp"
 
-namespace millrace::runtime::plan {
+namespace millrace::runtime::plan::test_image {
 namespace {
 
 using kernels::Program;
@@ -358,4 +358,4 @@ TEST(Xclbin, WithTruncatedOrHugeMemoryBanksIsRefused) {
 }
 
 }  // namespace
-}  // namespace millrace::runtime::plan
+}  // namespace millrace::runtime::plan::test_image

@@ -9,7 +9,7 @@
 #include "runtime/plan/parameters.hpp"
 #include "tests/support/programs.hpp"
 
-namespace millrace::runtime::plan {
+namespace millrace::runtime::plan::test_parameters {
 namespace {
 
 using kernels::Placement;
@@ -165,4 +165,4 @@ TEST(Parameters, MutatedFilesNeverParseToAnInvalidProgram) {
 }
 
 }  // namespace
-}  // namespace millrace::runtime::plan
+}  // namespace millrace::runtime::plan::test_parameters

@@ -20,7 +20,7 @@
 #include "tools/clients/http_client.hpp"
 #include "tools/load/run.hpp"
 
-namespace millrace::server::http {
+namespace millrace::server::http::test_client_access {
 namespace {
 
 using client::Client;
@@ -328,4 +328,4 @@ TEST_F(LoadAccess, LoadGeneratorRunsThroughUnixSockets) {
 }
 
 }  // namespace
-}  // namespace millrace::server::http
+}  // namespace millrace::server::http::test_client_access

@@ -9,7 +9,7 @@
 
 #include "server/http/connection/peer.hpp"
 
-namespace millrace::server::http {
+namespace millrace::server::http::test_client_key {
 namespace {
 
 constexpr std::uint64_t kOtherwise = 42;
@@ -60,4 +60,4 @@ TEST(ClientKey, OfALocalConnectionIsTheKeyThatTheCallerGives) {
 }
 
 }  // namespace
-}  // namespace millrace::server::http
+}  // namespace millrace::server::http::test_client_key

@@ -13,7 +13,7 @@
 #include "tools/clients/http_client.hpp"
 #include "tools/clients/samples.hpp"
 
-namespace millrace::clients {
+namespace millrace::clients::test_clients {
 namespace {
 
 using namespace std::chrono_literals;
@@ -192,4 +192,4 @@ TEST(HttpClient, ReusesItsConnectionAndReconnectsWhenTheServerClosesIt) {
 }
 
 }  // namespace
-}  // namespace millrace::clients
+}  // namespace millrace::clients::test_clients

@@ -8,7 +8,7 @@
 #include "server/config/load.hpp"
 #include "tests/paths/paths.hpp"
 
-namespace millrace::server::config {
+namespace millrace::server::config::test_config {
 namespace {
 
 Result<Loaded> from_file(const std::string& text) {
@@ -214,4 +214,4 @@ TEST(Config, ReadmeAndExampleDocumentEverySetting) {
 }
 
 }  // namespace
-}  // namespace millrace::server::config
+}  // namespace millrace::server::config::test_config

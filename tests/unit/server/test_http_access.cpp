@@ -12,7 +12,7 @@
 #include "runtime/base/digest.hpp"
 #include "runtime/base/file.hpp"
 
-namespace millrace::server::http {
+namespace millrace::server::http::test_http_access {
 namespace {
 
 constexpr std::string_view kReader = "reader-token-0123456789", kAsker = "asker-token-0123456789",
@@ -363,4 +363,4 @@ TEST_F(HttpServer, ErrorNamesASystemdSocketThatWasNotPassed) {
 }
 
 }  // namespace
-}  // namespace millrace::server::http
+}  // namespace millrace::server::http::test_http_access

@@ -7,7 +7,7 @@
 #include "request_allocations.hpp"
 #include "tests/support/wait.hpp"
 
-namespace millrace::server::http {
+namespace millrace::server::http::test_http_allocations {
 namespace {
 
 constexpr std::uint32_t kBytes = 3136;
@@ -80,4 +80,4 @@ TEST_F(ServerWithoutMemory, Answers503IfARequestBufferCannotBeAllocated) {
 }
 
 }  // namespace
-}  // namespace millrace::server::http
+}  // namespace millrace::server::http::test_http_allocations

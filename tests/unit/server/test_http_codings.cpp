@@ -8,7 +8,7 @@
 #include "http_server_fixture.hpp"
 #include "server/http/connection/coding.hpp"
 
-namespace millrace::server::http {
+namespace millrace::server::http::test_http_codings {
 namespace {
 
 std::string coded(Coding coding, std::string_view text) {
@@ -112,4 +112,4 @@ TEST(ContentCoding, AcceptsZlibAndRawDeflateAndSeveralGzipMembers) {
 }
 
 }  // namespace
-}  // namespace millrace::server::http
+}  // namespace millrace::server::http::test_http_codings

@@ -9,7 +9,7 @@
 #include "http_server_fixture.hpp"
 #include "tests/support/wait.hpp"
 
-namespace millrace::server::http {
+namespace millrace::server::http::test_http_connections {
 namespace {
 
 using namespace std::string_literals;
@@ -369,4 +369,4 @@ TEST(HostPort, AcceptsAddressesAndNothingElse) {
 }
 
 }  // namespace
-}  // namespace millrace::server::http
+}  // namespace millrace::server::http::test_http_connections

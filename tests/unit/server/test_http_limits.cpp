@@ -10,7 +10,7 @@
 #include "server/http/connection/coding.hpp"
 #include "tests/support/wait.hpp"
 
-namespace millrace::server::http {
+namespace millrace::server::http::test_http_limits {
 namespace {
 
 using namespace std::string_literals;
@@ -307,4 +307,4 @@ TEST_F(HttpServer, AnIdleConnectionKeepsNoBodyAndNoAnswer) {
 }
 
 }  // namespace
-}  // namespace millrace::server::http
+}  // namespace millrace::server::http::test_http_limits

@@ -9,7 +9,7 @@
 #include "http_server_fixture.hpp"
 #include "tests/support/wait.hpp"
 
-namespace millrace::server::http {
+namespace millrace::server::http::test_http_queue {
 namespace {
 
 namespace pipeline = runtime::pipeline;
@@ -142,4 +142,4 @@ TEST_F(HttpQueue, StopAnswersRequestsInTheSlotAndInTheQueue) {
 }
 
 }  // namespace
-}  // namespace millrace::server::http
+}  // namespace millrace::server::http::test_http_queue

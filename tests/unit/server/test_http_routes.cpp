@@ -11,7 +11,7 @@
 #include "server/http/routes/api.hpp"
 #include "tests/paths/paths.hpp"
 
-namespace millrace::server::http {
+namespace millrace::server::http::test_http_routes {
 namespace {
 
 runtime::plan::ModelInfo model_of(std::vector<std::int64_t> shape) {
@@ -168,4 +168,4 @@ TEST(Limits, DefaultBodyLimitAllowsAnyRequestForTheModel) {
 }
 
 }  // namespace
-}  // namespace millrace::server::http
+}  // namespace millrace::server::http::test_http_routes

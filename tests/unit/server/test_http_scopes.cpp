@@ -10,7 +10,7 @@
 #include "http_server_fixture.hpp"
 #include "server/http/routes/api.hpp"
 
-namespace millrace::server::http {
+namespace millrace::server::http::test_http_scopes {
 namespace {
 
 using auth::Scope;
@@ -108,4 +108,4 @@ TEST_F(HttpServer, AllowsEachRouteOnlyToItsScopeAndHigherScopes) {
 }
 
 }  // namespace
-}  // namespace millrace::server::http
+}  // namespace millrace::server::http::test_http_scopes

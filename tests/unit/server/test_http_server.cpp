@@ -14,7 +14,7 @@
 #include "server/http/connection/response_head.hpp"
 #include "tests/support/wait.hpp"
 
-namespace millrace::server::http {
+namespace millrace::server::http::test_http_server {
 namespace {
 
 /// Returns the head of an answer without the header Date, which differs in every run.
@@ -434,4 +434,4 @@ TEST_F(HttpServer, HeartbeatFailsWhileAnIoThreadHangs) {
 }
 
 }  // namespace
-}  // namespace millrace::server::http
+}  // namespace millrace::server::http::test_http_server

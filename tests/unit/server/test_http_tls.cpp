@@ -12,7 +12,7 @@
 #include "http_server_fixture.hpp"
 #include "runtime/base/file.hpp"
 
-namespace millrace::server::http {
+namespace millrace::server::http::test_http_tls {
 namespace {
 
 class Tls : public HttpServer {
@@ -256,4 +256,4 @@ TEST_F(Tls, RejectsABadCertificate) {
 }
 
 }  // namespace
-}  // namespace millrace::server::http
+}  // namespace millrace::server::http::test_http_tls

@@ -10,7 +10,7 @@
 #include "server/http/infer/infer_request.hpp"
 #include "server/http/infer/tensor.hpp"
 
-namespace millrace::server::http {
+namespace millrace::server::http::test_infer_protocol {
 namespace {
 
 using runtime::plan::ModelInfo;
@@ -483,4 +483,4 @@ TEST(InferRequest, ErrorsNeverCutALongNameInsideACharacter) {
 }
 
 }  // namespace
-}  // namespace millrace::server::http
+}  // namespace millrace::server::http::test_infer_protocol

@@ -9,7 +9,7 @@
 #include "server/http/infer/infer_response.hpp"
 #include "server/http/infer/tensor.hpp"
 
-namespace millrace::server::http {
+namespace millrace::server::http::test_infer_response {
 namespace {
 
 using runtime::plan::ModelInfo;
@@ -88,4 +88,4 @@ TEST(JsonNumbers, AreNeverNanOrInfinityInAnswers) {
 }
 
 }  // namespace
-}  // namespace millrace::server::http
+}  // namespace millrace::server::http::test_infer_response

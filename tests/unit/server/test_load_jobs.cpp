@@ -22,7 +22,7 @@
 #include "tests/support/wait.hpp"
 #include "tests/unit/server/host_deployment.hpp"
 
-namespace millrace::server::models {
+namespace millrace::server::models::test_load_jobs {
 namespace {
 
 namespace fs = std::filesystem;
@@ -253,4 +253,4 @@ TEST_F(PollingLoadJobs, PinEditedWhileTheQueueIsFullTakesEffectLater) {
 }
 
 }  // namespace
-}  // namespace millrace::server::models
+}  // namespace millrace::server::models::test_load_jobs

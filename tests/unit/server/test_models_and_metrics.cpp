@@ -19,7 +19,7 @@
 #include "tests/paths/paths.hpp"
 #include "tests/support/tools.hpp"
 
-namespace millrace::server::models {
+namespace millrace::server::models::test_models_and_metrics {
 namespace {
 
 using test::FakePipeline;
@@ -445,4 +445,4 @@ TEST_F(RegistryAndMetrics, KeepsTheMetricSeriesOfTheLatestWithdrawnVersions) {
 }
 
 }  // namespace
-}  // namespace millrace::server::models
+}  // namespace millrace::server::models::test_models_and_metrics

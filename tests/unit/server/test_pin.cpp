@@ -13,7 +13,7 @@
 #include "server/models/directory.hpp"
 #include "server/models/pin.hpp"
 
-namespace millrace::server::models {
+namespace millrace::server::models::test_pin {
 namespace {
 
 namespace fs = std::filesystem;
@@ -194,4 +194,4 @@ TEST_F(PinFile, KeepsAModelInTheRepositoryScanIfTheModelHasNoVersions) {
 }
 
 }  // namespace
-}  // namespace millrace::server::models
+}  // namespace millrace::server::models::test_pin

@@ -8,7 +8,7 @@
 #include "http_server_fixture.hpp"
 #include "kernels/program/rearrange.hpp"
 
-namespace millrace::server::http {
+namespace millrace::server::http::test_quantised_inputs {
 namespace {
 
 using namespace runtime::plan;
@@ -141,4 +141,4 @@ TEST_F(QuantisedInputServer, RefusesMismatchedIntegersByName) {
 }
 
 }  // namespace
-}  // namespace millrace::server::http
+}  // namespace millrace::server::http::test_quantised_inputs

@@ -6,7 +6,7 @@
 
 #include "server/models/signature.hpp"
 
-namespace millrace::server::models {
+namespace millrace::server::models::test_signature {
 namespace {
 
 using runtime::plan::ModelInfo;
@@ -60,4 +60,4 @@ TEST(ModelSignature, DifferenceTextIsShortAndPrintable) {
 }
 
 }  // namespace
-}  // namespace millrace::server::models
+}  // namespace millrace::server::models::test_signature

@@ -11,7 +11,7 @@
 #include "swap_fixture.hpp"
 #include "tests/support/wait.hpp"
 
-namespace millrace::server::models {
+namespace millrace::server::models::test_swap {
 namespace {
 
 TEST_F(SwapTest, UnloadedModelIsDestroyedOnAnotherThreadAfterItsLastRequest) {
@@ -158,4 +158,4 @@ TEST_F(SwapTest, AnotherVersionCanReplaceAFailedVersion) {
 }
 
 }  // namespace
-}  // namespace millrace::server::models
+}  // namespace millrace::server::models::test_swap

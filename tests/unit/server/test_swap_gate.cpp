@@ -11,7 +11,7 @@
 #include "server/models/model.hpp"
 #include "tests/support/wait.hpp"
 
-namespace millrace::server::models {
+namespace millrace::server::models::test_swap_gate {
 namespace {
 
 using runtime::pipeline::Clock;
@@ -350,4 +350,4 @@ TEST_F(SwapGateTest, LosesAndRepeatsNoFrameDuringSwapsUnderLoad) {
 }
 
 }  // namespace
-}  // namespace millrace::server::models
+}  // namespace millrace::server::models::test_swap_gate

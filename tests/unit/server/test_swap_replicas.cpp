@@ -9,7 +9,7 @@
 #include "runtime/pipeline/dispatcher.hpp"
 #include "swap_fixture.hpp"
 
-namespace millrace::server::models {
+namespace millrace::server::models::test_swap_replicas {
 namespace {
 
 TEST_F(SwapTest, RollingSwapReplacesReplicasOneByOneWhileHalfOfThemServe) {
@@ -273,4 +273,4 @@ TEST_F(SwapTest, OtherReplicasComputeTheFramesOfAFailedReplica) {
 }
 
 }  // namespace
-}  // namespace millrace::server::models
+}  // namespace millrace::server::models::test_swap_replicas

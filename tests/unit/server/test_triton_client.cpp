@@ -13,7 +13,7 @@
 #include "http_server_fixture.hpp"
 #include "server/http/connection/coding.hpp"
 
-namespace millrace::server::http {
+namespace millrace::server::http::test_triton_client {
 namespace {
 
 namespace json = boost::json;
@@ -244,4 +244,4 @@ TEST_F(TritonClient, ReadsTheMessageOfErrors) {
 }
 
 }  // namespace
-}  // namespace millrace::server::http
+}  // namespace millrace::server::http::test_triton_client

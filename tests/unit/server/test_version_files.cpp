@@ -12,7 +12,7 @@
 #include "server/models/directory.hpp"
 #include "server/models/verification.hpp"
 
-namespace millrace::server::models {
+namespace millrace::server::models::test_version_files {
 namespace {
 
 using test::FakePipeline;
@@ -111,4 +111,4 @@ TEST_F(StoredTestFrames, AreRefusedIfTheyContradictTheModelOrEachOther) {
 }
 
 }  // namespace
-}  // namespace millrace::server::models
+}  // namespace millrace::server::models::test_version_files

@@ -14,7 +14,7 @@
 #include "tests/support/python_client.hpp"
 #include "tests/unit/server/udp/fakes.hpp"
 
-namespace millrace::client {
+namespace millrace::client::test_client_http {
 namespace {
 
 using namespace std::chrono_literals;
@@ -144,4 +144,4 @@ TEST_F(ClientOverHttp, PythonClientReceivesTheSameOutputs) {
 }
 
 }  // namespace
-}  // namespace millrace::client
+}  // namespace millrace::client::test_client_http

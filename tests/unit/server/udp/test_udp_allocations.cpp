@@ -6,7 +6,7 @@
 #include "server/udp/engine.hpp"
 #include "tests/support/allocations.hpp"
 
-namespace millrace::server::udp {
+namespace millrace::server::udp::test_udp_allocations {
 namespace {
 
 constexpr std::uint32_t kFragment = 1200;
@@ -128,4 +128,4 @@ INSTANTIATE_TEST_SUITE_P(SizesAndKeys, UdpAllocations,
                                            std::pair(16384U, std::uint8_t{1})));
 
 }  // namespace
-}  // namespace millrace::server::udp
+}  // namespace millrace::server::udp::test_udp_allocations

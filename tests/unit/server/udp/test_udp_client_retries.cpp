@@ -20,7 +20,7 @@
 #include "tests/unit/server/udp/fakes.hpp"
 #include "tests/unit/server/udp/lossy_channel.hpp"
 
-namespace millrace::server::udp {
+namespace millrace::server::udp::test_udp_client_retries {
 namespace {
 
 using namespace std::chrono_literals;
@@ -293,4 +293,4 @@ TEST(UdpClientRetries, PythonForgetsAllModelHandlesWhenTheServerRestarted) {
 }
 
 }  // namespace
-}  // namespace millrace::server::udp
+}  // namespace millrace::server::udp::test_udp_client_retries

@@ -10,7 +10,7 @@
 #include "tests/support/seed.hpp"
 #include "tests/unit/server/udp/udp_clients_fixture.hpp"
 
-namespace millrace::server::udp {
+namespace millrace::server::udp::test_udp_clients {
 namespace {
 
 TEST_F(UdpClients, MessagesOfOneAndOfManyFragmentsAreCorrect) {
@@ -233,4 +233,4 @@ TEST_F(UdpClients, ARequestWithAWrongKeyIsNotAnswered) {
 }
 
 }  // namespace
-}  // namespace millrace::server::udp
+}  // namespace millrace::server::udp::test_udp_clients

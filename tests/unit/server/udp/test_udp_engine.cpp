@@ -7,7 +7,7 @@
 #include "tests/support/seed.hpp"
 #include "tests/unit/server/udp/engine_fixture.hpp"
 
-namespace millrace::server::udp {
+namespace millrace::server::udp::test_udp_engine {
 namespace {
 
 TEST_F(UdpEngine, FragmentsInAnyOrderAreComputedOnce) {
@@ -457,4 +457,4 @@ TEST_F(UdpEngineWithLargeTensors, LongRequestsAndResponsesAreTransferredBurstByB
 }
 
 }  // namespace
-}  // namespace millrace::server::udp
+}  // namespace millrace::server::udp::test_udp_engine

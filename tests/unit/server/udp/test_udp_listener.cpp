@@ -18,7 +18,7 @@
 #include "tests/support/seed.hpp"
 #include "tests/unit/server/udp/udp_clients_fixture.hpp"
 
-namespace millrace::server::udp {
+namespace millrace::server::udp::test_udp_listener {
 namespace {
 
 sockaddr_in loopback(std::uint16_t port) {
@@ -264,4 +264,4 @@ TEST_F(UdpClients, StoppingTheListenerAnswersAcceptedRequests) {
 }
 
 }  // namespace
-}  // namespace millrace::server::udp
+}  // namespace millrace::server::udp::test_udp_listener

@@ -10,7 +10,7 @@
 #include "server/udp/models.hpp"
 #include "tests/unit/server/udp/fakes.hpp"
 
-namespace millrace::server::udp {
+namespace millrace::server::udp::test_udp_models {
 namespace {
 
 using tests::FakePipeline;
@@ -182,4 +182,4 @@ TEST(UdpMetrics, MetricsPageHasEveryUdpCounter) {
 }
 
 }  // namespace
-}  // namespace millrace::server::udp
+}  // namespace millrace::server::udp::test_udp_models

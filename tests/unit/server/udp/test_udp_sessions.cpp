@@ -6,7 +6,7 @@
 #include "tests/support/seed.hpp"
 #include "tests/unit/server/udp/engine_fixture.hpp"
 
-namespace millrace::server::udp {
+namespace millrace::server::udp::test_udp_sessions {
 namespace {
 
 TEST_F(UdpEngine, HelloDescribesTheModelsInputsAndOutputs) {
@@ -311,4 +311,4 @@ TEST_F(UdpEngine, EveryTruncatedDatagramIsCountedAndHarmless) {
 }
 
 }  // namespace
-}  // namespace millrace::server::udp
+}  // namespace millrace::server::udp::test_udp_sessions

@@ -11,7 +11,7 @@
 #include "tests/support/seed.hpp"
 #include "tests/unit/server/udp/fakes.hpp"
 
-namespace millrace::server::udp::wire {
+namespace millrace::server::udp::wire::test_udp_wire {
 namespace {
 
 using tests::Bytes;
@@ -431,4 +431,4 @@ TEST_F(UdpAssembly, AsksForMissingFragmentsAndThenForTheNextBurst) {
 }
 
 }  // namespace
-}  // namespace millrace::server::udp::wire
+}  // namespace millrace::server::udp::wire::test_udp_wire
