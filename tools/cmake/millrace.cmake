@@ -8,7 +8,7 @@ add_library(millrace_options INTERFACE)
 target_compile_features(millrace_options INTERFACE cxx_std_20)
 target_compile_options(millrace_options INTERFACE
   -Wall -Wextra -Wconversion -Wshadow -Werror -fno-omit-frame-pointer)
-if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+if((CMAKE_UNITY_BUILD OR MILLRACE_SANITIZE) AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # A class of one source file may have members of types that only this file knows. GCC warns if an #include brings the file.
   target_compile_options(millrace_options INTERFACE -Wno-subobject-linkage)
 endif()
@@ -98,12 +98,14 @@ endfunction()
 add_custom_target(millrace_check_headers)
 add_custom_target(millrace_unit_tests)
 
-# Sets the compile options of all test code. Test code computes little, and compiles in half the time without optimisation.
+# Sets the compile options of all test code. Test code computes little, and compiles in half the time without optimisation. The precompiled
+# header is for code that is not position-independent.
 function(millrace_compile_as_test name)
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O0>)
   if(TARGET millrace_tests_pch)
     target_precompile_headers(${name} REUSE_FROM millrace_tests_pch)
   endif()
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ${MILLRACE_UNITY_TESTS} UNITY_BUILD_BATCH_SIZE 6 POSITION_INDEPENDENT_CODE OFF)
 endfunction()
 
 # millrace_test_helpers(name SOURCES … USES … [LIBS …]): code that several tests of a folder share, compiled once.
@@ -117,20 +119,31 @@ function(millrace_test_helpers name)
   millrace_compile_as_test(${name})
 endfunction()
 
-# millrace_test(name SOURCES … USES … [LABELS unit] [LIBS …] [DEFINES …]): a GoogleTest program, run by ctest as one entry.
+# millrace_test(name SOURCES … USES … [LABELS unit] [LIBS …] [DEFINES …] [PROGRAM program]): GoogleTest tests that ctest runs as one entry.
+#
+# Without PROGRAM, the tests are a program of their own. With PROGRAM, they are a part of that program: a few large programs compile and
+# link in half the time of many small ones. tests/<name> in the build folder is then a link to the program. Started by this name, the
+# program runs only the tests of SOURCES (tests/support/entries.hpp).
 function(millrace_test name)
-  cmake_parse_arguments(T "" "TIMEOUT" "SOURCES;USES;LABELS;LIBS;DEFINES" ${ARGN})
+  cmake_parse_arguments(T "" "TIMEOUT;PROGRAM" "SOURCES;USES;LABELS;LIBS;DEFINES" ${ARGN})
   set(uses ${T_USES})
   list(TRANSFORM uses PREPEND millrace_)
-  add_executable(${name} ${T_SOURCES})
-  target_link_libraries(${name} PRIVATE millrace_options ${uses} millrace_tests_paths ${T_LIBS} GTest::gtest GTest::gtest_main)
-  millrace_compile_as_test(${name})
-  target_compile_definitions(${name} PRIVATE ${T_DEFINES})
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  if(name MATCHES "^test_(kernels_.*|compiler_(explore|replicas|requantise))$")
-    set_target_properties(${name} PROPERTIES MILLRACE_COMPUTES ON)
+  if(T_PROGRAM)
+    set(program ${T_PROGRAM})
+    millrace_add_entry(${program} ${name} ${T_SOURCES})
+  else()
+    set(program ${name})
+    add_executable(${program})
+    millrace_set_up_test_program(${program})
+    target_link_libraries(${program} PRIVATE GTest::gtest_main)
   endif()
-  add_test(NAME ${name} COMMAND ${name})
+  target_sources(${program} PRIVATE ${T_SOURCES})
+  target_link_libraries(${program} PRIVATE ${uses} ${T_LIBS})
+  target_compile_definitions(${program} PRIVATE ${T_DEFINES})
+  if(name MATCHES "^test_(kernels_.*|compiler_(explore|replicas|requantise))$")
+    set_target_properties(${program} PROPERTIES MILLRACE_COMPUTES ON)
+  endif()
+  add_test(NAME ${name} COMMAND ${CMAKE_BINARY_DIR}/tests/${name})
   if(NOT T_LABELS)
     set(T_LABELS unit)
   endif()
@@ -142,4 +155,36 @@ function(millrace_test name)
   endif()
   set_tests_properties(${name} PROPERTIES LABELS "${T_LABELS}" TIMEOUT ${T_TIMEOUT}
     ENVIRONMENT "${MILLRACE_TEST_ENVIRONMENT}")
+endfunction()
+
+# Adds an entry to a test program: a link to the program, and a target that builds the program. Creates the program for its first entry.
+function(millrace_add_entry program entry)
+  if(NOT TARGET ${program})
+    set(main ${CMAKE_CURRENT_BINARY_DIR}/${program}_main.cpp)
+    file(GENERATE OUTPUT ${main} CONTENT "#include \"tests/support/entries.hpp\"
+
+int main(int count, char** arguments) {
+  static constexpr millrace::tests::EntryFile kFiles[] = {
+$<JOIN:$<TARGET_PROPERTY:${program},MILLRACE_ENTRY_FILES>,\n>
+  };
+  return millrace::tests::run_entry(count, arguments, kFiles);
+}
+")
+    add_executable(${program} ${main})
+    millrace_set_up_test_program(${program})
+    target_link_libraries(${program} PRIVATE millrace_test_entries)
+  endif()
+  foreach(source IN LISTS ARGN)
+    file(RELATIVE_PATH file ${CMAKE_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/${source})
+    set_property(TARGET ${program} APPEND PROPERTY MILLRACE_ENTRY_FILES "    {\"${entry}\", \"${file}\"},")
+  endforeach()
+  file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  file(CREATE_LINK ${program} ${CMAKE_BINARY_DIR}/tests/${entry} SYMBOLIC)
+  add_custom_target(${entry} DEPENDS ${program})
+endfunction()
+
+function(millrace_set_up_test_program program)
+  target_link_libraries(${program} PRIVATE millrace_options millrace_tests_paths GTest::gtest)
+  millrace_compile_as_test(${program})
+  set_target_properties(${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 endfunction()
