@@ -2,7 +2,8 @@
 """Checks those rules of CONTRIBUTING.md about the form of the code that no compiler checks. Prints each violation as file:line: message.
 
 A function has at most 80 lines. A file has at most 500 lines, or a comment with "500 lines" at its top that says why it has more. No comment is
-a banner. A test's name is a statement in CamelCase. Tests wait for conditions instead of sleeping, or say on the sleep's line why they sleep.
+a banner. A test's name is a statement in CamelCase. The namespace of a test file ends with the file's name, because test files are compiled
+together. Tests wait for conditions instead of sleeping, or say on the sleep's line why they sleep.
 """
 
 import re
@@ -43,6 +44,10 @@ def findings(path, text):
         name = test and test.group(3)
         if name and ("_" in name or not name[0].isupper()):
             yield number, f"test name '{name}' is no statement in CamelCase"
+    stem = path.split("/")[-1].removesuffix(".cpp")
+    if is_test and any(TEST.match(line) for line in lines) and stem.startswith("test_"):
+        if not any(re.match(r"namespace millrace(::\w+)*::" + stem + " {$", line) for line in lines):
+            yield 1, f"the tests are in no namespace '…::{stem}'; other test files are compiled together with this one (tests/README.md)"
     for number, length in functions(lines):
         if length > FUNCTION and not is_test:
             yield number, f"a function of {length} lines"
