@@ -20,7 +20,7 @@
 #include "runtime/emulator/backend.hpp"
 #include "tests/support/wait.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_emulated_manners {
 namespace {
 
 namespace card = runtime::card;
@@ -333,4 +333,4 @@ TEST_F(ResetOfACard, ALostCardNeedsTheStepDevice) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_emulated_manners

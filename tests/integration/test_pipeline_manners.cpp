@@ -18,7 +18,7 @@
 #include "tests/support/wait.hpp"
 #include "tests/unit/pipeline/world.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_pipeline_manners {
 namespace {
 
 using namespace runtime;
@@ -174,4 +174,4 @@ TEST_F(PipelineManners, TenLostCardsUnderLoadCauseNoWrongAnswerAndNoLeak) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_pipeline_manners

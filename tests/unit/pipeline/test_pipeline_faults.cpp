@@ -1,5 +1,7 @@
 // Tests the loss of cards: frames in flight fail, the pipeline recovers by itself, and no frame completes twice or with
 // wrong bytes.
+//
+// This source has more than 500 lines because all tests share the same cards that can be lost.
 #include <gtest/gtest.h>
 
 #include <algorithm>

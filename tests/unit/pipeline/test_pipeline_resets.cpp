@@ -4,7 +4,7 @@
 #include "runtime/base/log.hpp"
 #include "tests/unit/pipeline/world.hpp"
 
-namespace millrace::tests {
+namespace millrace::tests::test_pipeline_resets {
 namespace {
 
 using namespace runtime;
@@ -111,4 +111,4 @@ TEST_F(PipelineResets, AdmitsNoFrameWhileACableIsDown) {
 }
 
 }  // namespace
-}  // namespace millrace::tests
+}  // namespace millrace::tests::test_pipeline_resets
