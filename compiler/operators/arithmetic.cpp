@@ -91,7 +91,8 @@ bool is_channels_of_layer(const Site& site, ValueId v, std::int64_t axis) {
     if (!kOneByOne.contains(op->type)) return false;
     const std::size_t data = is_known(site, *n, 0) ? 1 : 0;
     const bool is_of_two = n->inputs.size() == 2 && !is_known(site, *n, 1 - data);
-    if (is_of_two || !has_input(*n, data) || site.graph.value(n->inputs[data]).shape != site.graph.value(v).shape)
+    if (is_of_two || !has_input(*n, data) ||
+        site.graph.value(n->inputs[data]).shape != site.graph.value(v).shape)
       return false;
     v = n->inputs[data];
   }

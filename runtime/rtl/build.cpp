@@ -39,7 +39,8 @@ Words split(const std::string& text) {
 const Words& compiler_options() {
   static const Words options = split(
       "-std=c++20 -O1 -fPIC -fvisibility=hidden -fno-gnu-unique -w -DVM_COVERAGE=0 -DVM_SC=0 -DVM_TRACE=0 "
-      "-DVL_USER_STOP -DVL_USER_FINISH -DVL_USER_FATAL -DVL_USER_WARN -DVL_PRINTF=millrace_simulation_print -include " +
+      "-DVL_USER_STOP -DVL_USER_FINISH -DVL_USER_FATAL -DVL_USER_WARN -DVL_PRINTF=millrace_simulation_print "
+      "-include " +
       std::string(kHeader));
   return options;
 }
