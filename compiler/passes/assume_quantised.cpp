@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <regex>
+#include <string_view>
 
 #include "compiler/passes/rewrite.hpp"
 
@@ -174,14 +174,18 @@ Graph assume_quantised(Graph graph, const AssumedTypes& types) {
 }
 
 std::optional<AssumedTypes> assumed_types(const std::string& text) {
-  static const std::regex kForm("(?:int([2-8])|w([2-8])a([2-8]))(-pow2)?");
-  std::smatch match;
-  if (!std::regex_match(text, match, kForm)) return std::nullopt;
-  const auto bits = [&match](std::size_t group) {
-    return static_cast<std::uint8_t>(match.str(match[1].matched ? 1 : group)[0] - '0');
-  };
-  return AssumedTypes{bits(2), bits(3),
-                      match[4].matched ? AssumedScales::kPowerOfTwo : AssumedScales::kPerChannel};
+  constexpr std::string_view kSuffix = "-pow2";
+  const bool power_of_two = text.ends_with(kSuffix);
+  const std::string widths = power_of_two ? text.substr(0, text.size() - kSuffix.size()) : text;
+  const AssumedScales scales = power_of_two ? AssumedScales::kPowerOfTwo : AssumedScales::kPerChannel;
+  for (std::uint8_t weights = 2; weights <= 8; ++weights) {
+    for (std::uint8_t activations = 2; activations <= 8; ++activations) {
+      if (widths == "w" + std::to_string(weights) + "a" + std::to_string(activations) ||
+          (weights == activations && widths == "int" + std::to_string(weights)))
+        return AssumedTypes{weights, activations, scales};
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace millrace::compiler::passes

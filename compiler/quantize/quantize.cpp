@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <regex>
 #include <set>
 
 #include "compiler/operators/operators.hpp"
@@ -314,10 +313,13 @@ std::uint64_t Quantised::bytes() const {
 }
 
 std::optional<FixedPoint> fixed_point(const std::string& text) {
-  static const std::regex kForm("int([2-8]):([0-9]|1[0-6])");
-  std::smatch match;
-  if (!std::regex_match(text, match, kForm)) return std::nullopt;
-  return FixedPoint{std::stoi(match.str(1)), std::stoi(match.str(2))};
+  for (int bits = 2; bits <= 8; ++bits) {
+    for (int places = 0; places <= 16; ++places) {
+      if (text == "int" + std::to_string(bits) + ":" + std::to_string(places))
+        return FixedPoint{bits, places};
+    }
+  }
+  return std::nullopt;
 }
 
 Result<Quantised> quantise(Graph graph, std::span<const Frame> calibration, const Options& options) {
