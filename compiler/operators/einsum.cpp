@@ -43,13 +43,13 @@ std::optional<Equation> read_equation(std::string text) {
 
 /// The letters of a matrix product: those that number the matrices of a stack, those of the left operand alone, those
 /// of the right operand alone, and the one that is summed.
-struct Product {
+struct EinsumProduct {
   std::string matrices, left, right, summed;
 };
 
 /// Returns the matrix product that the equation states. Returns nothing if it states another function.
-std::optional<Product> product_of(const Equation& e) {
-  Product p;
+std::optional<EinsumProduct> product_of(const Equation& e) {
+  EinsumProduct p;
   for (const char c : e.result) {
     if (!has(e.a, c) && !has(e.b, c)) return std::nullopt;
     (has(e.a, c) && has(e.b, c) ? p.matrices : has(e.a, c) ? p.left : p.right) += c;

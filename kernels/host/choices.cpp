@@ -214,7 +214,7 @@ void triangle(const Call& c) {
   }
 }
 
-constexpr Rule kRules[] = {
+constexpr Rule kChoiceRules[] = {
     {"ArgMax", extreme_shape, extreme<true>},
     {"ArgMin", extreme_shape, extreme<false>},
     {"TopK", top_shape, top},
@@ -231,7 +231,7 @@ constexpr Rule kRules[] = {
 }  // namespace
 
 std::span<const Rule> choices() {
-  return kRules;
+  return kChoiceRules;
 }
 
 }  // namespace millrace::kernels::host

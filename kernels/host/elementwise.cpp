@@ -145,7 +145,7 @@ constexpr Rule binary(const char* type) {
   return {type, binary_shape, [](const Call& c) { combine(c, F); }};
 }
 
-constexpr Rule kRules[] = {
+constexpr Rule kElementwiseRules[] = {
     unary<[](float x) { return std::max(x, 0.0F); }>("Relu"),
     unary<sigmoid>("Sigmoid"),
     unary<[](float x) { return std::tanh(x); }>("Tanh"),
@@ -247,7 +247,7 @@ constexpr Rule kRules[] = {
 }  // namespace
 
 std::span<const Rule> elementwise() {
-  return kRules;
+  return kElementwiseRules;
 }
 
 }  // namespace millrace::kernels::host

@@ -316,7 +316,7 @@ void gather_indices(const Call& c) {
     }
 }
 
-constexpr Rule kRules[] = {
+constexpr Rule kMoveRules[] = {
     {"Reshape", reshaped, copy},
     {"Flatten", reshaped, copy},
     {"Squeeze", reshaped, copy},
@@ -335,7 +335,7 @@ constexpr Rule kRules[] = {
 }  // namespace
 
 std::span<const Rule> moves() {
-  return kRules;
+  return kMoveRules;
 }
 
 }  // namespace millrace::kernels::host

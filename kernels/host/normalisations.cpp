@@ -206,7 +206,7 @@ void normalise_mean_and_variance(const Call& c) {
   });
 }
 
-constexpr Rule kRules[] = {
+constexpr Rule kNormalisationRules[] = {
     {"LayerNormalization", layer_shape, layer_normalise},
     {"BatchNormalization", channel_shape<5>, batch_normalise},
     {"InstanceNormalization", channel_shape<3>, instance_normalise},
@@ -219,7 +219,7 @@ constexpr Rule kRules[] = {
 }  // namespace
 
 std::span<const Rule> normalisations() {
-  return kRules;
+  return kNormalisationRules;
 }
 
 }  // namespace millrace::kernels::host

@@ -198,7 +198,7 @@ void global_pool(const Call& c, float start, Add add, Finish finish) {
   }
 }
 
-constexpr Rule kRules[] = {
+constexpr Rule kPoolRules[] = {
     {"MaxPool", pool_shape, max_pool},
     {"AveragePool", pool_shape, average_pool},
     {"GlobalAveragePool", global_shape,
@@ -225,7 +225,7 @@ constexpr Rule kRules[] = {
 }  // namespace
 
 std::span<const Rule> pools() {
-  return kRules;
+  return kPoolRules;
 }
 
 }  // namespace millrace::kernels::host

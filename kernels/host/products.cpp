@@ -300,7 +300,7 @@ void gemm(const Call& c) {
   });
 }
 
-constexpr Rule kRules[] = {
+constexpr Rule kProductRules[] = {
     {"Conv", conv_shape, conv},
     {"ConvTranspose", transposed_shape, conv_transpose},
     {"MatMul", matmul_shape, matmul},
@@ -310,7 +310,7 @@ constexpr Rule kRules[] = {
 }  // namespace
 
 std::span<const Rule> products() {
-  return kRules;
+  return kProductRules;
 }
 
 }  // namespace millrace::kernels::host

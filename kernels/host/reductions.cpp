@@ -77,18 +77,18 @@ void reduce_log_sum_exp(const Call& c) {
 }
 
 /// A tensor seen as [outer][extent][inner], where `extent` is the length of the axis that an operator works along.
-struct Along {
+struct SoftmaxAxes {
   std::int64_t outer = 1, extent = 1, inner = 1;
 };
 
 /// Returns the axis that a Softmax works along. Before operator set 13, a Softmax works along `axis` and all later axes
 /// together.
-Along softmax_axes(const FloatOperator& op, std::string& why) {
+SoftmaxAxes softmax_axes(const FloatOperator& op, std::string& why) {
   const Shape& in = op.operands[0].shape;
   const bool joins = op.opset < 13;
   const std::int64_t axis = axis_in(op.integer("axis", joins ? 1 : -1), in.size());
   if (axis < 0) why = "names an axis that its input does not have";
-  Along a;
+  SoftmaxAxes a;
   for (std::size_t i = 0; i < in.size(); ++i) {
     const auto at = static_cast<std::int64_t>(i);
     (at < axis ? a.outer : at == axis || joins ? a.extent : a.inner) *= in[i];
@@ -107,7 +107,7 @@ Shape softmax_shape(const FloatOperator& op, std::string& why) {
 
 void softmax(const Call& c, bool logarithm) {
   std::string why;
-  const Along a = softmax_axes(c.op, why);
+  const SoftmaxAxes a = softmax_axes(c.op, why);
   for (std::int64_t o = 0; o < a.outer; ++o)
     for (std::int64_t k = 0; k < a.inner; ++k) {
       const float* const x = c.inputs[0].floats + o * a.extent * a.inner + k;
@@ -130,7 +130,7 @@ void softmax(const Call& c, bool logarithm) {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-constexpr Rule kRules[] = {
+constexpr Rule kReductionRules[] = {
     {"ReduceSum", reduce_shape,
      [](const Call& c) {
        reduce(
@@ -184,7 +184,7 @@ constexpr Rule kRules[] = {
 }  // namespace
 
 std::span<const Rule> reductions() {
-  return kRules;
+  return kReductionRules;
 }
 
 }  // namespace millrace::kernels::host

@@ -230,12 +230,12 @@ void resize(const Call& c) {
   }
 }
 
-constexpr Rule kRules[] = {{"Resize", resize_shape, resize}, {"Upsample", resize_shape, resize}};
+constexpr Rule kResizeRules[] = {{"Resize", resize_shape, resize}, {"Upsample", resize_shape, resize}};
 
 }  // namespace
 
 std::span<const Rule> resizes() {
-  return kRules;
+  return kResizeRules;
 }
 
 }  // namespace millrace::kernels::host
