@@ -42,7 +42,7 @@ class FakePipeline final : public pipeline::Pipeline {
     status_.ready = true;
     status_.slots = 2;
     status_.queue_capacity = 4;
-    status_.cards = {{"card0", "fpga0", "image0", pipeline::CardState::kUp, 0, 1, 0, 0, 0.5}};
+    status_.cards = {{"card0", "fpga0", "image0", pipeline::CardState::kUp, 0, 1, {}, 0, 0, 0.5}};
     status_.links = {{"channel0", "fpga0", "fpga1", 1, 2, 3, true}};
     worker_ = std::jthread([this](std::stop_token token) { work(token); });
   }
