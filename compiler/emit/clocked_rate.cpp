@@ -11,7 +11,7 @@ namespace {
 
 using namespace runtime::plan;
 
-std::string number(double value) {
+std::string clock_text(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.8g", value);
   return text;
@@ -25,7 +25,7 @@ class Slowest {
     const double rate = clock_mhz * 1e6 / static_cast<double>(cycles);
     if (found_ && found_->frames_per_second <= rate) return;
     found_ = {rate,
-              what + " (" + std::to_string(cycles) + " cycles a frame at " + number(clock_mhz) + " MHz)"};
+              what + " (" + std::to_string(cycles) + " cycles a frame at " + clock_text(clock_mhz) + " MHz)"};
   }
   const std::optional<ClockedRate>& found() const { return found_; }
 

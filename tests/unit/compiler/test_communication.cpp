@@ -283,7 +283,8 @@ TEST(Communication, ClockedRateIsTheLeastOfPipelinesHostPortsAndLinkPorts) {
   for (auto& channel : made->plan.channels)
     if (channel.consumer.partition == "part0") channel.frame_bytes = 6400;
   expect_rate(
-      1e6, "the host port of channel 'model.x>part0.in0' on image 'image0' (100 cycles a frame at 100 MHz)");
+      1e6,
+      "the host port of channel 'input.out0>part0.in0' on image 'image0' (100 cycles a frame at 100 MHz)");
   EXPECT_FALSE(clocked_rate(made->plan, {}).has_value()) << "no clock is known";
 }
 
