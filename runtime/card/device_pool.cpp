@@ -5,12 +5,18 @@
 #include <experimental/xrt_system.h>
 #include <xrt/xrt_kernel.h>
 
+#include "runtime/card/loaded_image.hpp"
+
 namespace millrace::runtime::card {
 
 namespace {
 
 constexpr unsigned kMostDevices = 64;
 
+#ifdef MILLRACE_XRT_HAS_CONTEXTS
+// Newer versions of XRT can open a kernel only after an image was loaded.
+void enter(const xrt::device&) {}
+#else
 // Makes XRT add the device to its table of command queues. XRT does so even when it cannot open the kernel,
 // so the name of a kernel that does not exist is enough.
 void enter(const xrt::device& device) {
@@ -20,6 +26,7 @@ void enter(const xrt::device& device) {
     return;
   }
 }
+#endif
 
 }  // namespace
 

@@ -18,6 +18,7 @@
 
 #include "runtime/card/card.hpp"
 #include "runtime/card/device_pool.hpp"
+#include "runtime/card/loaded_image.hpp"
 #include "runtime/card/reset.hpp"
 #include "runtime/card/sensors.hpp"
 #include "runtime/plan/parameters.hpp"
@@ -110,13 +111,13 @@ using Runs = std::set<xrt::run*>;
 /// The compute unit of an input port or an output port. Callers use a unit only as an Ingress or only as an Egress.
 class Unit final : public Ingress, public Egress {
  public:
-  Unit(const xrt::device& device, const xrt::uuid& image, const std::string& name, bool feeds,
+  Unit(const xrt::device& device, const LoadedImage& image, const std::string& name, bool feeds,
        std::uint64_t payload_bytes, std::uint32_t slots, std::shared_ptr<Runs> runs)
       : feeds_(feeds),
         payload_bytes_(payload_bytes),
         buffer_bytes_(feeds ? payload_bytes : abi::egress_buffer_bytes(payload_bytes)),
         runs_(std::move(runs)),
-        kernel_(device, image, name) {
+        kernel_(image.kernel(name)) {
     slots_.reserve(slots);  // because runs_ has pointers to the slots' runs
     for (std::uint32_t index = 0; index < slots; ++index) {
       Slot slot;
@@ -200,7 +201,7 @@ class XrtCard final : public Card {
     }
     const bool programmed = image_uuid_of(device_) != xclbin.get_uuid().to_string();
     try {
-      image_ = device_.load_xclbin(xclbin);
+      image_ = LoadedImage(device_, xclbin);
     } catch (const std::system_error& problem) {
       // After the driver could not end a run, it refuses everything with EDEADLK until the device is reset.
       const bool bad_state = std::abs(problem.code().value()) == EDEADLK;
@@ -212,7 +213,7 @@ class XrtCard final : public Card {
     return guarded(ErrorCode::kEnvironment, "opening the image", [&]() -> Result<bool> {
       resettable_ = has_unit_reset(image);
       const std::lock_guard lock(control_mutex_);
-      control_ = xrt::ip(device_, image_, unit_name(abi::kControlKernel, abi::kControlUnit));
+      control_ = image_.ip(unit_name(abi::kControlKernel, abi::kControlUnit));
       loaded_ = true;
       const std::uint32_t version = control_.read_register(abi::kRegAbiVersion);
       if (version == kAllOnes) return lost();
@@ -233,6 +234,7 @@ class XrtCard final : public Card {
     const std::lock_guard lock(control_mutex_);
     control_ = xrt::ip();
     loaded_ = false;
+    image_ = LoadedImage();
   }
 
   Result<std::unique_ptr<Ingress>> make_ingress(const std::string& unit, std::uint64_t bytes,
@@ -247,7 +249,7 @@ class XrtCard final : public Card {
   Status give_parameters(const std::string& unit, std::span<const std::byte> file) override {
     MILLRACE_ASSIGN(const plan::ParameterHeader header, plan::read_parameter_header(file));
     return guarded(ErrorCode::kUnavailable, unit.c_str(), [&]() -> Status {
-      const xrt::kernel kernel(device_, image_, unit);
+      const xrt::kernel kernel = image_.kernel(unit);
       xrt::bo buffer(device_, whole_pages(file.size()), bank(kernel.group_id(abi::kParametersBuffer)));
       buffer.write(file.data(), file.size(), 0);
       buffer.sync(XCL_BO_SYNC_BO_TO_DEVICE);
@@ -292,8 +294,7 @@ class XrtCard final : public Card {
 
   Status start_supervisor() override {
     return guarded(ErrorCode::kUnavailable, "supervisor", [&]() -> Status {
-      supervisor_kernel_ =
-          xrt::kernel(device_, image_, unit_name(abi::kSupervisorKernel, abi::kSupervisorUnit));
+      supervisor_kernel_ = image_.kernel(unit_name(abi::kSupervisorKernel, abi::kSupervisorUnit));
       report_ = xrt::bo(device_, kPageBytes, bank(supervisor_kernel_.group_id(abi::kSupervisorReport)));
       supervisor_ = xrt::run(supervisor_kernel_);
       supervisor_.set_arg(abi::kSupervisorReport, report_);
@@ -416,7 +417,7 @@ class XrtCard final : public Card {
   xrt::device device_;
 
   // The members below are used only by the owner's thread.
-  xrt::uuid image_;
+  LoadedImage image_;
   xrt::kernel supervisor_kernel_;
   xrt::bo report_;
   xrt::run supervisor_;
