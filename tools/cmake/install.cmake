@@ -6,7 +6,9 @@ include_guard(GLOBAL)
 install(TARGETS millrace millrace_card millrace_plugin_asker RUNTIME DESTINATION bin)
 install(FILES runtime/plugins/millrace_plugin.h runtime/plugins/millrace_plugin.hpp DESTINATION include/millrace)
 # Do not use CMAKE_INSTALL_LIBDIR: select_backend() looks in this folder, relative to the program.
-install(TARGETS millrace_xrt_shim LIBRARY DESTINATION lib/millrace/xrt/lib NAMELINK_SKIP)
+if(MILLRACE_EMULATED_CARDS)
+  install(TARGETS millrace_xrt_shim LIBRARY DESTINATION lib/millrace/xrt/lib NAMELINK_SKIP)
+endif()
 
 install(DIRECTORY configs/devices configs/clusters configs/monitoring DESTINATION share/millrace PATTERN alerts_test.yml EXCLUDE)
 install(FILES configs/server.yaml DESTINATION share/millrace)
