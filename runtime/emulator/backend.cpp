@@ -81,7 +81,7 @@ Result<fs::path> find_shim(const fs::path& folder) {
     return Error(ErrorCode::kEnvironment,
                  "no emulated cards: " + (shim / "lib" / "libxrt_core.so.2").string() +
                      " does not exist; "
-                     "build the target millrace_xrt_shim or set MILLRACE_XRT_SHIM");
+                     "build the target millrace_xrt_shim (with XRT 2.13) or set MILLRACE_XRT_SHIM");
   return shim;
 }
 
@@ -135,6 +135,12 @@ Status select_backend(const plan::Cluster& cluster, Fidelity fidelity, Pace pace
       return Error(ErrorCode::kEnvironment, "cluster '" + cluster.name +
                                                 "' has real cards, but XILINX_XRT is not set; "
                                                 "source the setup.sh of your XRT installation");
+    const fs::path library = fs::path(xrt) / "lib" / "libxrt_core.so.2";
+    std::error_code error;
+    if (!fs::exists(library, error))
+      return Error(ErrorCode::kEnvironment,
+                   "cluster '" + cluster.name + "' has real cards, but XILINX_XRT points nowhere: " +
+                       library.string() + " does not exist; source the setup.sh of your XRT installation");
     selected() = text;
     return {};
   }

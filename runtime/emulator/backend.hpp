@@ -29,7 +29,8 @@ using Pace = double;
 
 /// Selects the backend. `manners` says how emulated cards behave when they are lost, reset or loaded. For an emulated cluster, sets XILINX_XRT to the folder of Millrace's libxrt_core.so.2
 /// (MILLRACE_XRT_SHIM, or <bin>/../lib/millrace/xrt), MILLRACE_CARD to the card program, and MILLRACE_EMULATION to the
-/// cluster's topology. For a real cluster, checks that XILINX_XRT is set. Returns kInvalidInput for a non-default
+/// cluster's topology. For a real cluster, keeps the user's XILINX_XRT, and checks that it names a folder with the library
+/// lib/libxrt_core.so.2. Returns kInvalidInput for a non-default
 /// fidelity, a pace or manners of a real cluster, for a pace below 1 or at rtl fidelity, for a cluster of several hosts
 /// (plan::cluster_of_host() returns the part of one), or for another cluster in a second call, because XRT cannot change
 /// its backend within a process. Returns kEnvironment if a file or variable is missing.

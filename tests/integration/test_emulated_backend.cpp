@@ -4,8 +4,10 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 
 #include "emulated_images.hpp"
+#include "runtime/base/file.hpp"
 #include "runtime/emulator/backend.hpp"
 #include "runtime/emulator/topology.hpp"
 
@@ -62,8 +64,18 @@ TEST(EmulatedBackend, RequiresTheVendorsXrtForRealCards) {
   EXPECT_EXIT(select_and_exit(real), code(ErrorCode::kEnvironment), "XILINX_XRT is not set");
   EXPECT_EXIT(
       {
-        setenv("XILINX_XRT", "/opt/xilinx/xrt", 1);
-        _exit(emulator::select_backend(real).ok() ? 0 : 1);
+        setenv("XILINX_XRT", "/nonexistent/xrt", 1);
+        select_and_exit(real);
+      },
+      code(ErrorCode::kEnvironment), "XILINX_XRT points nowhere: /nonexistent/xrt/lib/libxrt_core.so.2");
+  const TemporaryDirectory vendor("millrace-xrt");
+  std::filesystem::create_directory(vendor.path() / "lib");
+  ASSERT_TRUE(write_file_atomically(vendor.path() / "lib/libxrt_core.so.2", "the vendor's").ok());
+  EXPECT_EXIT(
+      {
+        setenv("XILINX_XRT", vendor.path().c_str(), 1);
+        const bool accepted = emulator::select_backend(real).ok();
+        _exit(accepted && std::getenv("XILINX_XRT") == vendor.path() ? 0 : 1);
       },
       testing::ExitedWithCode(0), "");
 }

@@ -73,6 +73,8 @@ TEST_F(ServeService, SystemdUnitIsHardenedButKeepsAccessToTheCards) {
        {"\nPrivateDevices=", "\nDevicePolicy=", "\nDeviceAllow=", "\nProtectClock=", "\nPrivateUsers="})
     EXPECT_EQ(unit.find(hides), std::string::npos) << hides;
   EXPECT_NE(unit.find("\nLimitMEMLOCK=infinity\n"), std::string::npos);
+  EXPECT_NE(unit.find("\nEnvironmentFile=-/etc/millrace/environment\n"), std::string::npos)
+      << "for XILINX_XRT";
 }
 
 TEST_F(ServeService, SystemdUnitWithSecretsEnabledPassesSystemdAnalyzeVerify) {
