@@ -387,7 +387,7 @@ bool LinkPort::has_fault() {
     } else if (report.violation != link::Violation::kNone) {
       fail(link::to_string(report.violation));
     } else if (sends_ && lost && !was_lost_) {
-      fault_ = {abi::FaultCode::kLinkDown, "the card at the other end of the cable does not answer"};
+      fault_ = {abi::FaultCode::kLinkDown, "the card at the other end does not answer"};
     }
     was_lost_ = lost;
   }
