@@ -77,6 +77,7 @@ void add_link_bench(Benches& benches);
 void add_aurora_bench(Benches& benches);
 void add_top_bench(Benches& benches);
 void add_udp_bench(Benches& benches);
+void add_udp_link_bench(Benches& benches);
 
 /// Runs all rows of a module's table in parallel for `cycles` cycles. A Row is constructed from (parameters, ports,
 /// seed). It has `clk`, drive(cycle), sample(), print(), `failures`, and worked(), which returns whether everything

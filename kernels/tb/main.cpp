@@ -25,6 +25,7 @@ int main(int argc, char** argv) {
     add_aurora_bench(benches);
     add_top_bench(benches);
     add_udp_bench(benches);
+    add_udp_link_bench(benches);
     if (const auto bench = benches.find(kModuleName); bench != benches.end()) {
       failures = bench->second(seed, rounds);
     } else if (const auto make = cases.find(kModuleName); make != cases.end()) {
