@@ -17,6 +17,7 @@
 #include "tests/integration/pipeline_status.hpp"
 #include "tests/integration/program_deployment.hpp"
 #include "tests/integration/real_plans.hpp"
+#include "tests/support/file_environment.hpp"
 #include "tests/support/programs.hpp"
 
 namespace millrace::tests::test_cut_branches {
@@ -31,7 +32,7 @@ class Backend : public testing::Environment {
     ASSERT_TRUE(emulator::select_backend(emulated_ring(4)).ok());
   }
 };
-const auto* const kBackend = testing::AddGlobalTestEnvironment(new Backend);
+const auto* const kBackend = add_file_environment<Backend>(__FILE__);
 
 /// Returns emulated_ring(4) without the cable that closes the ring.
 plan::Cluster emulated_row() {

@@ -12,6 +12,7 @@
 #include "emulated_host.hpp"
 #include "kernels/reference/reference.hpp"
 #include "runtime/emulator/backend.hpp"
+#include "tests/support/file_environment.hpp"
 
 namespace millrace::tests::test_emulated_card {
 namespace {
@@ -29,7 +30,7 @@ class Backend : public testing::Environment {
     ASSERT_TRUE(status.ok()) << status.error().message();
   }
 };
-const auto* const kBackend = testing::AddGlobalTestEnvironment(new Backend);
+const auto* const kBackend = add_file_environment<Backend>(__FILE__);
 
 kernels::Program program(std::uint32_t seed = 1) {
   return lookup_program(kElements, seed);

@@ -11,6 +11,7 @@
 #include "emulated_chain.hpp"
 #include "kernels/reference/reference.hpp"
 #include "runtime/emulator/backend.hpp"
+#include "tests/support/file_environment.hpp"
 #include "tests/support/seed.hpp"
 #include "tests/support/wait.hpp"
 
@@ -26,7 +27,7 @@ class Backend : public testing::Environment {
     ASSERT_TRUE(status.ok()) << status.error().message();
   }
 };
-const auto* const kBackend = testing::AddGlobalTestEnvironment(new Backend);
+const auto* const kBackend = add_file_environment<Backend>(__FILE__);
 
 TEST(EmulatedChain, DetectsAWrongByteOnEitherLink) {
   const Chain chain;

@@ -8,6 +8,7 @@
 
 #include "emulated_host.hpp"
 #include "runtime/emulator/backend.hpp"
+#include "tests/support/file_environment.hpp"
 #include "tests/support/seed.hpp"
 
 namespace millrace::tests::test_emulated_image {
@@ -25,7 +26,7 @@ class Backend : public testing::Environment {
     ASSERT_TRUE(status.ok()) << status.error().message();
   }
 };
-const auto* const kBackend = testing::AddGlobalTestEnvironment(new Backend);
+const auto* const kBackend = add_file_environment<Backend>(__FILE__);
 
 plan::EmulationData good() {
   return image_data(lookup_program(kElements, 1), {{"in0", Kind::kIngress}, {"out0", Kind::kEgress}});

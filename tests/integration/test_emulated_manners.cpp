@@ -18,6 +18,7 @@
 #include "emulated_chain.hpp"
 #include "runtime/card/card.hpp"
 #include "runtime/emulator/backend.hpp"
+#include "tests/support/file_environment.hpp"
 #include "tests/support/wait.hpp"
 
 namespace millrace::tests::test_emulated_manners {
@@ -44,7 +45,7 @@ class Backend : public testing::Environment {
     ASSERT_TRUE(status.ok()) << status.error().message();
   }
 };
-const auto* const kBackend = testing::AddGlobalTestEnvironment(new Backend);
+const auto* const kBackend = add_file_environment<Backend>(__FILE__);
 
 Bytes host_to_host(std::uint32_t seed = 1) {
   return container(

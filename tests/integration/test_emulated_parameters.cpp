@@ -7,6 +7,7 @@
 #include "kernels/reference/reference.hpp"
 #include "runtime/emulator/backend.hpp"
 #include "runtime/plan/parameters.hpp"
+#include "tests/support/file_environment.hpp"
 
 namespace millrace::tests::test_emulated_parameters {
 namespace {
@@ -24,7 +25,7 @@ class Backend : public testing::Environment {
     ASSERT_TRUE(status.ok()) << status.error().message();
   }
 };
-const auto* const kBackend = testing::AddGlobalTestEnvironment(new Backend);
+const auto* const kBackend = add_file_environment<Backend>(__FILE__);
 
 /// Returns a program that looks values up in a loaded table. `seed` determines the table's values but not the
 /// program's topology.

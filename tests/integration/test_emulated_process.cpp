@@ -14,6 +14,7 @@
 #include "runtime/emulator/backend.hpp"
 #include "served_model.hpp"
 #include "tests/paths/paths.hpp"
+#include "tests/support/file_environment.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/wait.hpp"
 
@@ -32,7 +33,7 @@ class Backend : public testing::Environment {
     ASSERT_TRUE(status.ok()) << status.error().message();
   }
 };
-const auto* const kBackend = testing::AddGlobalTestEnvironment(new Backend);
+const auto* const kBackend = add_file_environment<Backend>(__FILE__);
 
 std::string hexadecimal(const Frame& frame) {
   std::string text;

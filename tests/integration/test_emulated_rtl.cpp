@@ -10,6 +10,7 @@
 #include "runtime/base/file.hpp"
 #include "runtime/emulator/backend.hpp"
 #include "runtime/rtl/build.hpp"
+#include "tests/support/file_environment.hpp"
 #include "tests/support/rtl_folder.hpp"
 
 namespace millrace::tests::test_emulated_rtl {
@@ -27,7 +28,7 @@ class Backend : public testing::Environment {
     ASSERT_TRUE(status.ok()) << status.error().message();
   }
 };
-const auto* const kBackend = testing::AddGlobalTestEnvironment(new Backend);
+const auto* const kBackend = add_file_environment<Backend>(__FILE__);
 
 /// Returns the program that the SystemVerilog of `made` computes: an addition, with 16 elements per frame.
 kernels::Program adding_program(const HandMade& made) {

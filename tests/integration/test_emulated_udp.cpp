@@ -10,6 +10,7 @@
 #include "emulated_chain.hpp"
 #include "runtime/emulator/backend.hpp"
 #include "runtime/plan/cluster.hpp"
+#include "tests/support/file_environment.hpp"
 #include "tests/support/wait.hpp"
 
 namespace millrace::tests::test_emulated_udp {
@@ -33,7 +34,7 @@ class Backend : public testing::Environment {
     ASSERT_TRUE(status.ok()) << status.error().message();
   }
 };
-const auto* const kBackend = testing::AddGlobalTestEnvironment(new Backend);
+const auto* const kBackend = add_file_environment<Backend>(__FILE__);
 
 void impair(const std::string& cable, const Faults& faults) {
   const auto status = runtime::emulator::set_faults(cluster(), cable, faults);

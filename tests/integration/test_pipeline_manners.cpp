@@ -14,6 +14,7 @@
 #include "tests/integration/card_process.hpp"
 #include "tests/integration/pipeline_status.hpp"
 #include "tests/integration/real_plans.hpp"
+#include "tests/support/file_environment.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/wait.hpp"
 #include "tests/unit/pipeline/world.hpp"
@@ -40,7 +41,7 @@ class Backend : public testing::Environment {
     ASSERT_TRUE(selected.ok()) << selected.error().message();
   }
 };
-const auto* const kBackend = testing::AddGlobalTestEnvironment(new Backend);
+const auto* const kBackend = add_file_environment<Backend>(__FILE__);
 
 class PipelineManners : public testing::Test {
  protected:

@@ -7,6 +7,7 @@
 #include "runtime/base/log.hpp"
 #include "runtime/emulator/backend.hpp"
 #include "tests/integration/real_plans.hpp"
+#include "tests/support/file_environment.hpp"
 #include "tests/support/wait.hpp"
 #include "tests/unit/pipeline/world.hpp"
 
@@ -32,7 +33,7 @@ class Backend : public testing::Environment {
     ASSERT_TRUE(selected.ok()) << selected.error().message();
   }
 };
-const auto* const kBackend = testing::AddGlobalTestEnvironment(new Backend);
+const auto* const kBackend = add_file_environment<Backend>(__FILE__);
 
 /// A pipeline of three cards in a chain. Its cables have no faults at first.
 class PipelineOverUdp : public testing::Test {

@@ -8,6 +8,7 @@
 #include "runtime/pipeline/pipeline.hpp"
 #include "tests/integration/program_deployment.hpp"
 #include "tests/integration/real_plans.hpp"
+#include "tests/support/file_environment.hpp"
 #include "tests/support/programs.hpp"
 #include "tests/unit/server/request_allocations.hpp"
 
@@ -24,7 +25,7 @@ class Backend : public testing::Environment {
     ASSERT_TRUE(runtime::emulator::select_backend(emulated_ring(kCards)).ok());
   }
 };
-const auto* const kBackend = testing::AddGlobalTestEnvironment(new Backend);
+const auto* const kBackend = add_file_environment<Backend>(__FILE__);
 
 std::string binary_header(const runtime::plan::ModelInfo& model) {
   const auto& input = model.inputs[0];

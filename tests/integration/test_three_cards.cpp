@@ -17,6 +17,7 @@
 #include "tests/integration/pipeline_status.hpp"
 #include "tests/integration/program_deployment.hpp"
 #include "tests/integration/real_plans.hpp"
+#include "tests/support/file_environment.hpp"
 #include "tests/support/programs.hpp"
 #include "tests/support/wait.hpp"
 
@@ -35,7 +36,7 @@ class Backend : public testing::Environment {
     ASSERT_TRUE(emulator::select_backend(emulated_ring(3)).ok());
   }
 };
-const auto* const kBackend = testing::AddGlobalTestEnvironment(new Backend);
+const auto* const kBackend = add_file_environment<Backend>(__FILE__);
 
 std::vector<std::byte> random_floats(std::uint64_t count, std::uint32_t seed) {
   std::mt19937 random(seed);
