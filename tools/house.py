@@ -19,6 +19,7 @@ def functions(lines):
     """Yields (first line, number of lines) of each function that begins at the left margin."""
     start = None
     for number, line in enumerate(lines, 1):
+        line = re.sub(r"\s+//.*", "", line)
         if start is None and re.match(r"[A-Za-z_~].*[^;]$", line) and not re.match(r"(namespace|class|struct|enum|union|extern|using|template|#)|.*= {$", line):
             start = number
         elif line == "}" and start is not None:

@@ -1,5 +1,6 @@
 /// The sending port of a channel over UDP: packs the elements of frames, cuts the frames into packets, and sends the packets with credit and
-/// selective repair. runtime/link/README.md specifies the protocol; runtime/link/sender.cpp is the same state machine in software.
+/// selective repair. runtime/link/README.md specifies the protocol; runtime/link/sender.cpp is the same state machine in software. The file has
+/// more than 500 lines because the window of packets is shared by sending, repair and the receiver's answers.
 ///
 /// Elements and tags arrive as in mr_link_pack. A packet has packet_bytes bytes of a frame, the frame's last packet what is left. The port
 /// goes into service when `enable` is high, if packet_bytes is a multiple of 64 or has room for a whole frame, and is at most PACKET, and if
