@@ -150,10 +150,10 @@ void add_calibration(CLI::App* sub, CalibrationWhat& c) {
 
 /// Adds the option --activations, with which a model can be quantised without samples.
 void add_declared_format(CLI::App* sub, CalibrationWhat& c) {
-  sub->add_option(
-      "--activations", c.activations,
-      "For a float model whose weights are whole numbers; needs no --data. "
-      "int8:7 means that weights and activations are 8-bit integers, and each integer q stands for q / 2^7");
+  sub->add_option("--activations", c.activations,
+                  "For a float model whose weights are whole numbers; needs no --data. "
+                  "int8:7 means that weights and activations are 8-bit integers, and each integer q stands "
+                  "for q divided by 2^7");
 }
 
 void add_quantize(Builder& builder, QuantizeCommand& c) {
