@@ -227,8 +227,8 @@ class ConvolutionBlock::Units {
           const std::uint32_t o = first + n * pe_ + p;
           std::int64_t w = b_.weight(folding_, o, s * simd_ + x);
           if (bipolar_weights_) w = w > 0 ? 1 : 0;
-          // If the weights of two rows share a DSP slice, a negative weight of the first row borrows 1 from the second
-          // row (mr_dot_pair). The second row's weight is stored 1 smaller to compensate for this borrow.
+          // If the weights of two rows share a DSP slice, both weights are one number (mr_dot_pair). A negative weight of
+          // the first row borrows 1 from the second row's digits, so the second row's weight is stored as 1 less.
           if (paired && p % 2 == 1 && b_.weight(folding_, o - 1, s * simd_ + x) < 0) --w;
           lines.put(static_cast<std::uint64_t>(w), b_.layer_.weight_type.bits);
         }

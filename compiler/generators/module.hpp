@@ -44,8 +44,9 @@ struct Beats {
   std::vector<std::int64_t> in, out;  // one entry for each stream
 };
 
-/// A field of a line of constants. Fields start at the low bits. Values have a normal distribution in `normal_bits`
-/// bits or, if `normal_bits` is 0, a uniform distribution from `lowest` to `highest`.
+/// A field of a line in a memory file of constants; the first field has the low bits. Calibration fills the field with
+/// random values: normally distributed in `normal_bits` bits or, if `normal_bits` is 0, uniformly distributed from
+/// `lowest` to `highest`.
 struct ConstantField {
   std::int64_t bits = 1, normal_bits = 0, lowest = 0, highest = 0;
 };

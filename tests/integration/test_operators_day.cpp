@@ -56,12 +56,11 @@ TEST_P(InstalledServerInMode, ServesTheNewestValidVersionNextToEmptyAndTruncated
 
   const Outcome check = service_.check_config();
   EXPECT_EQ(check.exit_code, 2);
-  for (const std::string& text :
-       {"model 'lenet5' version '3' would be skipped: " + third,
-        std::string("model 'lenet5' version '2' would not load: "),
-        std::string("model 'lenet5': version '1' would be served"),
-        std::string(
-            "1 version of the repository that should be served does not load: model 'lenet5' version '2': ")})
+  for (const std::string& text : {"model 'lenet5' version '3' would be skipped: " + third,
+                                  std::string("model 'lenet5' version '2' would not load: "),
+                                  std::string("model 'lenet5': version '1' would be served"),
+                                  std::string("1 model version that the server should serve from the "
+                                              "repository does not load: model 'lenet5' version '2': ")})
     EXPECT_NE(check.err.find(text), std::string::npos) << text << "\n" << check.err;
   EXPECT_EQ(check.out, "");
 

@@ -272,7 +272,7 @@ TEST_F(PlanCommand, ObeysMaxUtilisationWhenABlockHasNoHardware) {
   EXPECT_GT(luts(roomy.at("predicted").at("resources")), budget);
 }
 
-TEST_F(PlanCommand, ReplicatesAModelWithABlockThatHasNoHardware) {
+TEST_F(PlanCommand, ReplicatesAModelEvenIfTheHostComputesOneOfItsBlocks) {
   std::ofstream(file("wide.onnx"), std::ios::binary) << wide_in_mid_net(4, 8);
   const Outcome outcome =
       millrace({"plan", file("wide.onnx"), "--cluster",

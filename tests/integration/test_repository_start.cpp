@@ -184,8 +184,9 @@ TEST_P(RepositoryStart, CheckConfigPredictsWhatAStartWouldServe) {
       << outcome.err;
   EXPECT_NE(outcome.err.find("info serve: model 'm': version '1' would be served"), std::string::npos)
       << outcome.err;
-  EXPECT_NE(outcome.err.find("1 version of the repository that should be served does not load"),
-            std::string::npos)
+  EXPECT_NE(
+      outcome.err.find("1 model version that the server should serve from the repository does not load"),
+      std::string::npos)
       << outcome.err;
 
   fs::remove_all(host_.root() / "m" / "3");

@@ -91,8 +91,9 @@ Status check_repository(const LiveSettings& live, const Deployments& deployments
   return Error(
       first.error().code(),
       std::to_string(failed) +
-          (failed == 1 ? " version of the repository that should be served does not load: "
-                       : " versions of the repository that should be served do not load; the first: ") +
+          (failed == 1 ? " model version that the server should serve from the repository does not load: "
+                       : " model versions that the server should serve from the repository do not load; the "
+                         "first: ") +
           first.error().message());
 }
 

@@ -57,8 +57,8 @@ class ReferenceModel {
   /// Writes every tensor of every partition as DIR/<partition>/<number>_<tensor>.npy.
   Status dump(const std::vector<Buffer>& inputs, const std::filesystem::path& directory) const;
 
-  /// The step of output `index`. Empty if a float output has no defined step, such as an input that is passed
-  /// through, or a softmax of a softmax.
+  /// Returns the quantisation step of output `index`, in which differences are counted. Returns nothing if the values of
+  /// a float output are not multiples of one step, such as those of an input that is passed through.
   std::optional<OutputStep> output_step(std::size_t index) const;
 
   using Key = std::pair<std::string, std::string>;  // (partition, port), or ("", tensor) of the model

@@ -35,8 +35,9 @@ class LinkPort {
   bool collides(const LinkPort& other) const;
 
   // For senders: sends packets of `frame` from byte `sent` on, as far as credit allows, and advances
-  // `sent`. Returns whether any packet was sent. If the cable takes time, `left_at` is the time of the steady clock, in
-  // nanoseconds, at which the last packet of the frame is complete; earlier packets leave while the frame is made.
+  // `sent`. Returns whether any packet was sent. If the emulation models the cable's time, `left_at` is the time at
+  // which the partition has computed the end of the frame, in nanoseconds of the steady clock. Earlier packets of the
+  // frame count as sent while the partition computes.
   bool send(const FrameKey& key, std::span<const std::byte> frame, std::uint64_t& sent,
             std::uint64_t left_at = 0);
 

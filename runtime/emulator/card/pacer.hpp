@@ -58,7 +58,8 @@ class Pacer {
     while (count_ > 0 && frames_[first_].dropped) remove_oldest(0);
     return count_ > 0 ? &frames_[first_] : nullptr;
   }
-  /// Removes the oldest frame, which leaves at `at`. If the pacer was full, the partition cannot take a frame earlier.
+  /// Removes the oldest frame, which leaves the partition at time `at`. If the pacer was full, the partition takes its
+  /// next frame at `at` or later.
   void remove_oldest(std::uint64_t at) {
     if (is_full()) next_begin_ = std::max(next_begin_, at);
     first_ = (first_ + 1) % frames_.size();

@@ -42,7 +42,7 @@ struct Bench {
     return all;
   }
 
-  /// Inverts the inputs of all handshakes, except the reset and the clock.
+  /// Inverts all valid and ready inputs of the module, so that the test sees whether an output follows at once.
   void invert_inputs() {
     for (auto* one : {&top.s_awvalid, &top.s_wvalid, &top.s_bready, &top.s_arvalid, &top.s_rready})
       *one = *one ^ 1U;

@@ -67,7 +67,7 @@ TEST(ConstantsOfAnyShape, AreAddedExactlyIfTheDataBroadcastToTheirShape) {
   EXPECT_EQ(count_blocks(expect_meaning(m), "float_operator"), 0U);
 }
 
-TEST(ConstantsOfAnyShape, SelectElementsExactlyAsTheConditionOfWhere) {
+TEST(ConstantsOfAnyShape, SelectElementsExactlyIfTheyAreTheConditionOfAWhereNode) {
   OnnxModel m;
   m.input("x", {1, 6, 6});
   m.pair("x", 0.5F, 3, "xq");

@@ -75,7 +75,7 @@ TEST_P(FastExecutorAtLevel, OutputsOfRandomProgramsEqualTheReference) {
 INSTANTIATE_TEST_SUITE_P(FastExecutor, FastExecutorAtLevel, testing::ValuesIn(kLevels),
                          [](const auto& level) { return std::string(to_string(level.param)); });
 
-TEST(FastExecutor, IndicesOf32And64BitsEqualTheReference) {
+TEST(FastExecutor, ComputesIndicesOf32And64BitsAsTheReferenceDoes) {
   for (const std::uint8_t bits : {std::uint8_t{32}, std::uint8_t{64}}) {
     const ElementType index{ElementType::Kind::kSigned, bits}, real{ElementType::Kind::kFloat32, 32};
     Program p;

@@ -140,7 +140,7 @@ TEST_F(LoadJobs, APinningLoadDoesNotShareTheResultOfALoadWithoutAPin) {
   EXPECT_EQ(read_pin(root_ / "m").version, 2U);
 }
 
-TEST_F(LoadJobs, ComparesNoSignaturesIfNoVersionServes) {
+TEST_F(LoadJobs, AcceptsOtherInputsAndOutputsIfNoVersionOfTheModelIsServed) {
   ASSERT_TRUE(load(kFirst).ok());
   std::promise<Status> unloaded;
   ASSERT_TRUE(repository_->unload("m", "", [&](const Status& status) { unloaded.set_value(status); }).ok());
