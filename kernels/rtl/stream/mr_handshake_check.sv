@@ -33,7 +33,7 @@ module mr_handshake_check #(
   always_ff @(posedge clk)
     if (!rst) begin
       if (waiting) begin
-        assert (valid) else $error("%m: valid became 0 before the beat was accepted");
+        assert (valid) else $error("%m: valid fell before its beat was taken");
         assert (data === held) else $error("%m: data changed while it waited");
       end
       assert (!$isunknown({valid, ready})) else $error("%m: unknown valid or ready");
