@@ -221,6 +221,10 @@ class Agent::OpenCard {
       }
       case Operation::kSensors:
         return Writer().put(card_->sensors()).take();
+      case Operation::kResetDevice:
+        unload();  // ends the threads that wait for units
+        MILLRACE_TRY(card_->reset(card::ResetStep::kDevice));
+        return nothing();
       default:
         return Error(ErrorCode::kInternal, "the agent of a rank received an unknown request");
     }

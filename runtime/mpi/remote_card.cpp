@@ -111,6 +111,13 @@ class RemoteCard final : public card::Card {
     return report_;
   }
 
+  /// Supports only kDevice, because for the other steps the agent's threads would have to stop waiting for the units.
+  Status reset(card::ResetStep step) override {
+    if (step != card::ResetStep::kDevice) return card::Card::reset(step);
+    const auto answer = call(Operation::kResetDevice, kForImage);
+    return answer.ok() ? Status() : Status(answer.error());
+  }
+
   card::CardInfo info() override {
     const auto answer = call(Operation::kInfo, kForRegister);
     if (!answer.ok()) return {};

@@ -98,6 +98,7 @@ enum class Operation : std::uint32_t {
   kInfo,
   kSensors,
   kImageUuid,
+  kResetDevice,
 };
 
 /// What an agent reports without being asked: the end of a supervisor's run.
