@@ -36,7 +36,7 @@ inline void futex_wake(const Word& word, int count) {
   syscall(SYS_futex, reinterpret_cast<const std::uint32_t*>(&word), FUTEX_WAKE, count, nullptr, nullptr, 0);
 }
 
-inline constexpr std::uint32_t kProtocolMagic = 0x4d524331u;
+inline constexpr std::uint32_t kProtocolMagic = 0x4d524332u;
 inline constexpr std::uint32_t kMaxCards = 64;
 inline constexpr std::uint32_t kMaxCables = 64;
 inline constexpr std::uint32_t kMaxConnectors = 64;           // most connectors of a card

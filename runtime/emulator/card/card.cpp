@@ -281,6 +281,7 @@ void Card::drop_image() {
 
 void Card::abort(std::uint32_t slot, PacketState state) {
   if (image_ == nullptr) return;
+  take_commands();  // the command may still be in the submission ring
   for (auto& unit : image_->units) {
     const auto found = std::find_if(unit->queue.begin(), unit->queue.end(),
                                     [slot](const Command& command) { return command.slot == slot; });

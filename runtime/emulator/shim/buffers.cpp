@@ -137,13 +137,13 @@ int xclSyncBO(xclDeviceHandle handle, xclBufferHandle buffer, xclBOSyncDirection
   const auto found = find_part(open_device(handle), buffer, bytes, offset);
   if (!found.has_value()) return -EINVAL;
   const EmulatedCard& card = open_device(handle).card;
+  if (!card.alive() && !card.reads_all_ones()) return -EIO;
   if (found->host == nullptr || found->host == found->device) return 0;
   spend(card.options().sync_cost);
   if (card.reads_all_ones()) {
     if (direction == XCL_BO_SYNC_BO_FROM_DEVICE) std::memset(found->host + offset, 0xff, bytes);
     return 0;
   }
-  if (!card.alive()) return -EIO;
   if (direction == XCL_BO_SYNC_BO_TO_DEVICE)
     std::memcpy(found->device + offset, found->host + offset, bytes);
   else if (direction == XCL_BO_SYNC_BO_FROM_DEVICE)
