@@ -37,8 +37,13 @@ Status Engine::start(const CardSource& source) {
     // A process that died with runs on the card left it in a bad state, which only a reset of the device ends.
     const bool unusable =
         !loaded[position].ok() && loaded[position].error().code() == ErrorCode::kUnavailable;
-    if (unusable && fleet_.reset(position, card::ResetStep::kDevice).ok())
+    if (!unusable) return;
+    const Status reset = fleet_.reset(position, card::ResetStep::kDevice);
+    if (reset.ok()) {
       loaded[position] = fleet_.load(position);
+    } else if (reset.error().code() != ErrorCode::kUnsupported) {
+      loaded[position] = reset;
+    }
   });
   for (const Status& status : loaded) MILLRACE_TRY(status);
   for (std::uint32_t position = 0; position < fleet_.size(); ++position) {
@@ -277,65 +282,6 @@ void Engine::wait_for_runs(std::uint32_t position) {
   wait_until_quiet();
 }
 
-// Waits before the next attempt to load lost cards. Does not wait for cards that reported a lost link, because the wait
-// protects only cards that do not load. Returns false if the pipeline stops meanwhile.
-bool Engine::back_off() {
-  std::unique_lock lock(mutex_);
-  const bool any_lost = std::any_of(card_threads_.begin(), card_threads_.end(),
-                                    [](const CardThread& k) { return k.lost.load() && !k.only_link.load(); });
-  next_try_.store(Clock::now() + (any_lost ? backoff_ : std::chrono::milliseconds(0)));
-  if (any_lost) recovery_wake_.wait_for(lock, backoff_, [&] { return ending(); });
-  return !ending();
-}
-
-bool Engine::bring_back() {
-  bool all = true;
-  for (std::uint32_t position = 0; position < fleet_.size(); ++position) {
-    CardThread& card_thread = card_threads_[position];
-    if (!card_thread.lost.load()) continue;
-    // A card that only reported a lost link still works, so it needs no reset.
-    const Status loaded = card_thread.only_link.exchange(false) ? reload(position, false) : heal(position);
-    if (!loaded.ok()) {
-      if (is_new(loaded.error().message())) {
-        log::warning("pipeline", with_model(loaded.error().message() + "; next attempt in " +
-                                            std::to_string(longer_backoff().count()) + " ms"));
-      }
-      all = false;
-      continue;
-    }
-    const std::lock_guard lock(mutex_);
-    ++card_thread.restarts;
-    card_thread.lost.store(false);
-    card_wake_.notify_all();
-  }
-  return all;
-}
-
-// Resets a lost card and opens it again. Tries the steps of a reset in their order, until the card works. A card that was
-// lost again soon after a step begins with the next step. A card without any reset is only loaded again.
-Status Engine::heal(std::uint32_t position) {
-  CardThread& card_thread = card_threads_[position];
-  std::optional<Status> loaded;
-  for (std::size_t index = card_thread.first_step; index < card::kResetSteps; ++index) {
-    const auto step = static_cast<card::ResetStep>(index);
-    if (step == card::ResetStep::kDevice) fleet_.release(position);
-    const Status reset = fleet_.reset(position, step);
-    if (!reset.ok()) continue;
-    loaded = reload(position, step != card::ResetStep::kDevice);
-    if (!loaded->ok()) continue;
-    card_thread.first_step = std::min(index + 1, card::kResetSteps - 1);
-    return *loaded;
-  }
-  return loaded ? *loaded : reload(position, false);
-}
-
-Status Engine::reload(std::uint32_t position, bool image_stays) {
-  fleet_.release(position);
-  MILLRACE_TRY(fleet_.load(position, image_stays));
-  MILLRACE_TRY(fleet_.set_up(position));
-  return fleet_.write_epoch(position, epoch_.load());
-}
-
 // Enables the links, starts the egress runs and lets frames in. Called when all cards have the same epoch (the number
 // that a flush raises).
 bool Engine::resume() {
@@ -400,7 +346,12 @@ bool Engine::a_card_is_lost() {
        ++position) {
     if (!fleet_.card(position).supervisor_ended()) continue;
     const card::RunState state = fleet_.card(position).wait_supervisor(kPoll);
-    report_loss(position, state == card::RunState::kDone ? read_fault(position) : "it is lost");
+    const std::string reason = state == card::RunState::kDone ? read_fault(position) : "it is lost";
+    // A report of a lost link may be older than this pipeline. If the link is still down, await_links() says so in time.
+    const bool only_link =
+        state == card::RunState::kDone && card_threads_[position].only_link.exchange(false);
+    if (only_link && fleet_.card(position).start_supervisor().ok()) continue;
+    report_loss(position, reason);
   }
   const std::lock_guard lock(mutex_);
   for (const CardThread& card_thread : card_threads_) {
