@@ -3,8 +3,10 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <sys/file.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -224,6 +226,21 @@ Status copy_new_file(const fs::path& from, const fs::path& to) {
 
 Status write_scratch_file(const fs::path& path, std::string_view text) {
   return write_bytes(path, path, std::as_bytes(std::span(text.data(), text.size())), O_CREAT | O_TRUNC);
+}
+
+bool is_stale_socket(const fs::path& path, int type) {
+  sockaddr_un address{};
+  struct stat status {};
+  const std::string& text = path.native();
+  if (text.size() >= sizeof address.sun_path || ::lstat(path.c_str(), &status) != 0 ||
+      !S_ISSOCK(status.st_mode))
+    return false;
+  address.sun_family = AF_UNIX;
+  text.copy(address.sun_path, text.size());
+  const Descriptor probe(::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  return probe.get() >= 0 &&
+         ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 &&
+         errno == ECONNREFUSED;
 }
 
 Status check_file_place(const fs::path& path) {

@@ -51,6 +51,10 @@ Status write_scratch_file(const std::filesystem::path& path, std::string_view te
 /// Checks, as far as possible, whether a file can be written at `path`. Called before long work that writes `path`.
 Status check_file_place(const std::filesystem::path& path);
 
+/// Whether `path` is a Unix socket of the given type (SOCK_STREAM, SOCK_SEQPACKET) on which no process listens, because
+/// the process that created it was killed. Such a socket may be removed. False for anything that is not a socket.
+bool is_stale_socket(const std::filesystem::path& path, int type);
+
 /// A file descriptor that its owner closes.
 class Descriptor {
  public:

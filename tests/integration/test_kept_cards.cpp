@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/base/file.hpp"
 #include "tests/integration/program_deployment.hpp"
 #include "tests/integration/real_plans.hpp"
 #include "tests/paths/paths.hpp"
@@ -128,6 +129,24 @@ TEST_F(KeptCards, ANewServerDoesNotProgramCardsThatHaveTheImage) {
   EXPECT_EQ(server_->stop(SIGTERM), 0) << server_->err();
 }
 
+TEST_F(KeptCards, KeeperNeitherUsesNorRemovesAFileThatIsNoSocket) {
+  std::ofstream(socket()) << "precious";
+  const auto outcome = run_program(keeper_command());
+  EXPECT_EQ(outcome.exit_code, 3);
+  EXPECT_NE(outcome.err.find("neither a file nor another keeper"), std::string::npos) << outcome.err;
+  std::string content;
+  std::ifstream(socket()) >> content;
+  EXPECT_EQ(content, "precious");
+}
+
+TEST_F(KeptCards, KeeperReplacesTheSocketOfAKilledKeeper) {
+  start_keeper();
+  EXPECT_EQ(keeper_->stop(SIGKILL), 128 + SIGKILL);
+  EXPECT_TRUE(std::filesystem::exists(socket()));
+  ASSERT_NO_FATAL_FAILURE(start_keeper());
+  EXPECT_EQ(keeper_->stop(SIGTERM), 0) << keeper_->err();
+}
+
 TEST_F(KeptCards, RefusesASecondServerAMissingKeeperAndKindManners) {
   const auto refused = [&](const std::string& manners, const std::string& reason) {
     const auto outcome = run_program(serve_command(manners), environment());
@@ -140,7 +159,7 @@ TEST_F(KeptCards, RefusesASecondServerAMissingKeeperAndKindManners) {
   ASSERT_NO_FATAL_FAILURE(start_server());
   refused("hardware", "process " + std::to_string(server_->pid()) + " uses the cards");
   const auto second = run_program(keeper_command());
-  EXPECT_NE(second.exit_code, 0);
+  EXPECT_EQ(second.exit_code, 3);
   EXPECT_NE(second.err.find("another keeper"), std::string::npos) << second.err;
 }
 

@@ -13,11 +13,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <map>
 #include <string>
+#include <thread>
 
+#include "runtime/base/file.hpp"
 #include "runtime/emulator/keeper.hpp"
 
 namespace millrace::runtime::emulator {
@@ -40,13 +43,19 @@ class Keeper {
       if (poll(watched, 3, -1) < 0 && errno != EINTR) return;
       if (watched[0].revents != 0) return;
       if (watched[2].revents != 0) read_from_host();
-      if (watched[1].revents != 0) welcome(accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC));
+      if (watched[1].revents != 0) accept();
     }
   }
 
  private:
+  void accept() {
+    const int socket = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+    if (socket >= 0) return welcome(socket);
+    // The host still waits, so poll() returns at once. Without a pause, a keeper without free descriptors would spin.
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+
   void welcome(int socket) {
-    if (socket < 0) return;
     if (host_ >= 0) {
       KeeperMessage busy;
       busy.kind = Kind::kBusy;
@@ -85,38 +94,39 @@ class Keeper {
   std::map<std::string, std::vector<int>> stored_;
 };
 
-int refuse(const char* what, const char* path) {
-  std::fprintf(stderr, "millrace-card: cannot keep cards at '%s': %s: %s\n", path, what,
-               std::strerror(errno));
-  return 70;
+/// Prints why no cards can be kept at `path`, with the remedy, and returns the exit code.
+int refuse(int exit_code, const char* path, const std::string& why) {
+  std::fprintf(stderr, "millrace-card: --keep '%s': %s\n", path, why.c_str());
+  return exit_code;
+}
+
+/// Returns a socket that listens at the address, or -1 with errno.
+int listen_at(const sockaddr_un& address) {
+  const int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  if (listener < 0) return -1;
+  const mode_t before = umask(0077);  // only this user may use the cards
+  const bool bound = bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  umask(before);
+  if (bound && listen(listener, 16) == 0) return listener;
+  const int reason = errno;
+  close(listener);
+  errno = reason;
+  return -1;
 }
 
 }  // namespace
 
 int keep_cards(const char* path) {
+  constexpr int kUsage = 2, kEnvironment = 3;
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (std::strlen(path) >= sizeof address.sun_path) {
-    std::fprintf(
-        stderr,
-        "millrace-card: --keep: the path of the socket has more than %zu characters; give a shorter one\n",
-        sizeof address.sun_path - 1);
-    return 2;
-  }
-  std::strcpy(address.sun_path, path);
-  const auto* const generic = reinterpret_cast<const sockaddr*>(&address);
-  // A socket whose keeper was killed stays in the file system. Remove it, but not that of a keeper that runs.
-  const int probe = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-  const bool in_use = connect(probe, generic, sizeof address) == 0;
-  const bool stale = !in_use && errno == ECONNREFUSED;
-  close(probe);
-  if (in_use) {
-    std::fprintf(stderr,
-                 "millrace-card: --keep: another keeper serves '%s'; give another path, or end that keeper\n",
-                 path);
-    return 70;
-  }
-  if (stale) unlink(path);
+  const std::size_t length = std::strlen(path);
+  if (length == 0 || length >= sizeof address.sun_path)
+    return refuse(kUsage, path,
+                  "the path of the socket must have 1 to " + std::to_string(sizeof address.sun_path - 1) +
+                      " characters");
+  std::memcpy(address.sun_path, path, length);
+  if (is_stale_socket(path, SOCK_SEQPACKET)) unlink(path);  // left behind by a keeper that was killed
 
   sigset_t ends;
   sigemptyset(&ends);
@@ -124,12 +134,12 @@ int keep_cards(const char* path) {
   sigaddset(&ends, SIGINT);
   sigprocmask(SIG_BLOCK, &ends, nullptr);
   const int signals = signalfd(-1, &ends, SFD_CLOEXEC);
-  if (signals < 0) return refuse("signalfd", path);
-  const int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-  const mode_t before = umask(0077);  // only this user may use the cards
-  const bool bound = listener >= 0 && bind(listener, generic, sizeof address) == 0;
-  umask(before);
-  if (!bound || listen(listener, 16) != 0) return refuse("bind", path);
+  const int listener = signals < 0 ? -1 : listen_at(address);
+  if (listener < 0)
+    return refuse(kEnvironment, path,
+                  std::string(std::strerror(errno)) +
+                      "; give a path at which there is neither a file nor another keeper, in a folder in "
+                      "which you may write");
   std::printf("millrace-card: keeps cards at %s\n", path);
   std::fflush(stdout);
   Keeper(listener, signals).run();

@@ -11,6 +11,7 @@
 #include <boost/asio/local/stream_protocol.hpp>
 #include <utility>
 
+#include "runtime/base/file.hpp"
 #include "runtime/base/log.hpp"
 #include "server/http/connection/peer.hpp"
 
@@ -25,16 +26,6 @@ using Local = net::local::stream_protocol;
 
 constexpr std::chrono::milliseconds kAcceptRetry{100};
 constexpr mode_t kSocketMode = 0660;  // only owner and group may connect to a Unix socket
-
-/// Whether `path` is a Unix socket on which no process listens, because the server that created it was killed.
-bool is_stale(net::io_context& context, const std::string& path) {
-  struct stat status {};
-  if (::lstat(path.c_str(), &status) != 0 || !S_ISSOCK(status.st_mode)) return false;
-  Local::socket probe(context);
-  error_code error;
-  probe.connect(Local::endpoint(path), error);
-  return error == net::error::connection_refused;
-}
 
 }  // namespace
 
@@ -96,7 +87,7 @@ void Listener::take_tcp_address() {
 }
 
 void Listener::bind_unix(const UnixPath& where) {
-  if (is_stale(*contexts_.front(), where.path)) ::unlink(where.path.c_str());
+  if (is_stale_socket(where.path, SOCK_STREAM)) ::unlink(where.path.c_str());
   acceptor_.open(Generic(Local()));
   acceptor_.bind(Generic::endpoint(Local::endpoint(where.path)));
   unlink_ = where.path;
