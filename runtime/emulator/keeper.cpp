@@ -51,7 +51,7 @@ bool receive_message(int socket, KeeperMessage& message, std::vector<int>& descr
   do {
     received = recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
   } while (received < 0 && errno == EINTR);
-  if (received > 0) {
+  if (received >= 0) {
     for (cmsghdr* one = CMSG_FIRSTHDR(&header); one != nullptr; one = CMSG_NXTHDR(&header, one)) {
       if (one->cmsg_level != SOL_SOCKET || one->cmsg_type != SCM_RIGHTS) continue;
       const std::size_t count = (one->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -61,7 +61,8 @@ bool receive_message(int socket, KeeperMessage& message, std::vector<int>& descr
     }
   }
   message.name[sizeof message.name - 1] = '\0';
-  return received == static_cast<ssize_t>(sizeof message);
+  const bool complete = (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0;
+  return complete && received == static_cast<ssize_t>(sizeof message);
 }
 
 }  // namespace millrace::runtime::emulator

@@ -106,14 +106,14 @@ Status Machine::find_keeper(const std::string& text, const Topology& topology) {
   if (path == nullptr || *path == '\0') return {};
   if (topology.options.manners != Manners::kHardware)
     return Error(ErrorCode::kInvalidInput,
-                 "MILLRACE_CARDS is set, but only cards with the manners of hardware outlive their host; use "
-                 "--manners "
-                 "hardware, or unset MILLRACE_CARDS");
+                 "MILLRACE_CARDS is set, but only cards with the manners of hardware outlive their host; "
+                 "use --manners hardware, or unset MILLRACE_CARDS");
   MILLRACE_ASSIGN(keeper, KeptCards::connect(path));
   MILLRACE_ASSIGN(auto kept, kept_memory(keeper.get(), "machine"));
   if (!kept.empty()) {
     const std::string of_keeper(reinterpret_cast<const char*>(kept[0].data()), kept[0].bytes());
     if (of_keeper == text) return {};
+    keeper.reset();  // so that the host for which the machine is kept can connect
     return Error(ErrorCode::kInvalidInput,
                  std::string("MILLRACE_CARDS: the keeper at ") + path + " keeps another machine: '" +
                      of_keeper + "'; use the same cluster and options, or start another keeper");
@@ -124,10 +124,19 @@ Status Machine::find_keeper(const std::string& text, const Topology& topology) {
   return {};
 }
 
+Error foreign_cards() {
+  return Error(ErrorCode::kEnvironment,
+               "MILLRACE_CARDS: the kept cards belong to another build of Millrace; start another keeper");
+}
+
 Status Machine::add_card(std::uint32_t index, const Topology& topology) {
   const std::string number = std::to_string(index);
   MILLRACE_ASSIGN(auto memory, kept_memory(keeper.get(), "card" + number));
-  if (memory.size() != 3) {
+  if (!memory.empty()) {
+    if (memory.size() != 3 || memory[0].bytes() != kControlBytes ||
+        memory[1].bytes() != topology.cards[index].memory_bytes || memory[2].bytes() < sizeof(ImageHeader))
+      return foreign_cards();
+  } else {
     memory.resize(3);
     MILLRACE_ASSIGN(memory[0], SharedMemory::create("millrace-control", kControlBytes));
     MILLRACE_ASSIGN(memory[1], SharedMemory::create("millrace-memory", topology.cards[index].memory_bytes));
@@ -146,10 +155,9 @@ Status Machine::build(const std::string& text, const Topology& topology) {
   MILLRACE_ASSIGN(auto fabric, kept_memory(keeper.get(), "fabric"));
   if (!fabric.empty()) {
     fabric_memory = std::move(fabric[0]);
-    if (fabric_memory.bytes() < sizeof(Fabric) || fabric_memory.as<Fabric>().magic != kProtocolMagic)
-      return Error(
-          ErrorCode::kEnvironment,
-          "MILLRACE_CARDS: the kept cards belong to another build of Millrace; start another keeper");
+    if (fabric_memory.bytes() != fabric_bytes(static_cast<std::uint32_t>(topology.cables.size())) ||
+        fabric_memory.as<Fabric>().magic != kProtocolMagic)
+      return foreign_cards();
   } else {
     MILLRACE_TRY(make_fabric(topology));
     if (keeper != nullptr) keeper->put("fabric", {fabric_memory.descriptor()});
