@@ -232,7 +232,7 @@ Tally compile_all(bool constants) {
   return tally;
 }
 
-TEST(NodeTests, GiveTheExpectedOutputOrARefusalWithAReasonThatTheReadmeCounts) {
+TEST(OnnxNodeTests, EachPassesOrIsRefusedAndTheReadmeHasTheNumbers) {
   if (models_directory().empty())
     GTEST_SKIP() << "MILLRACE_MODELS does not name the directory of shared models";
   std::map<std::string, std::array<int, 2>> counts;  // unchanged, with constants

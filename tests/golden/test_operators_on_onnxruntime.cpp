@@ -273,7 +273,7 @@ TEST(ComparedWithOnnxRuntime, AResidualAdditionBetweenQuantisersIsEqual) {
 
 // ONNX Runtime adds dequantised numbers in float32. If the scale is not a power of two, the sum is rounded, so an
 // average halfway between two steps may become either step.
-TEST(ComparedWithOnnxRuntime, AveragePoolDiffersByAtMostOneStepForAnyScale) {
+TEST(ComparedWithOnnxRuntime, AveragePoolDiffersByAtMostOneQuantisationStepForAnyScale) {
   std::size_t outputs = 0, equal = 0;
   for (const Form form : {Form::kOperator, Form::kBetweenQuantisers})
     for (const std::int64_t window : {2, 3, 4, 7})

@@ -178,7 +178,7 @@ TEST_P(Plans, PlansReadBackFromPlanFilesMatchTheGoldenFiles) {
 }
 
 /// The rate of a plan without simulation is an estimate. The estimate must be within 2 % of the simulated rate.
-TEST_P(Plans, RateEstimatedWithoutSimulationIsWithinTwoPercent) {
+TEST_P(Plans, RateEstimatedWithoutSimulationIsWithinTwoPercentOfTheSimulatedRate) {
   options_.plan = kSource / "tests/golden/plans" / (std::string(GetParam().name) + ".yaml");
   const auto played = make_plan(options_);
   options_.play = Play::kNone;

@@ -223,7 +223,7 @@ TEST(Synthesis, ReadmeStatesTheMeasuredFiguresOfEveryDesign) {
   }
 }
 
-TEST(Synthesis, BothMeasuredDesignsOfTheNetPttdnnFitOneCloudKu060) {
+TEST(Synthesis, BothMeasuredDesignsOfTheNetPttdnnFitIntoOneKu060OfTheCloud) {
   const Result<Catalog> catalog = load_catalog();
   ASSERT_TRUE(catalog.ok()) << catalog.error().message();
   const auto designs = read_designs(*catalog);
@@ -238,7 +238,7 @@ TEST(Synthesis, BothMeasuredDesignsOfTheNetPttdnnFitOneCloudKu060) {
   }
 }
 
-TEST(Prediction, LogicIsWithinTenPercentOfSynthesisAndDspAndMemoryAreExact) {
+TEST(Prediction, LogicIsWithinTenPercentOfSynthesisAndDspAndMemoryCountsAreExact) {
   const Result<Catalog> catalog = load_catalog();
   ASSERT_TRUE(catalog.ok()) << catalog.error().message();
   const auto designs = read_designs(*catalog);

@@ -604,7 +604,7 @@ TEST_F(VitisLinks, AuroraKernelTakesTheReferenceClockOfThePlatform) {
 }
 
 /// A partition's top module has all connectors of its device, so every device needs the names of all its quads.
-TEST_F(VitisLinks, EveryDeviceWithAPlatformHasTheFactsOfAllItsConnectors) {
+TEST_F(VitisLinks, EveryDeviceWithAVitisPlatformDescribesAllItsConnectors) {
   std::size_t devices = 0;
   for (const auto& file : fs::directory_iterator(kSource / "configs/devices")) {
     device_ = *runtime::plan::load_device(file.path());
@@ -619,7 +619,7 @@ TEST_F(VitisLinks, EveryDeviceWithAPlatformHasTheFactsOfAllItsConnectors) {
 }
 
 /// If a clock of the kernel is left out of the constraints, Vivado times the paths between clocks as if they were one.
-TEST_F(VitisLinks, ConstraintsAndLibrariesBelongToThePackagedCore) {
+TEST_F(VitisLinks, PackagedCoreContainsItsClockConstraintsAndLibraries) {
   const auto files = emit();
   const std::string& script = files.at("vitis/aurora_u280/package.tcl");
   const std::string& kernel = files.at("vitis/aurora_u280/millrace_aurora.v");
@@ -672,7 +672,7 @@ TEST_F(VitisLinks, ComputeAndAuroraKernelsPassVerilatorLint) {
         (kSource / "tests/golden/vitis/vendor_cores.sv").string()});
 }
 
-TEST_F(Vitis, RefusesATopModuleWithMoreRegisterSlavesThanAKernelHasAddressWindows) {
+TEST_F(Vitis, RefusesATopModuleWithMoreRegisterInterfacesThanAVitisKernelCanHave) {
   while (image_.top->units.size() < 17)
     image_.top->units.push_back({"in" + std::to_string(image_.top->units.size())});
   const auto files = emit_vitis({image_});

@@ -663,13 +663,13 @@ TEST_F(GeneratedBlocks, PoolingAndElementwiseBlocksAndBranchesEqualTheReferenceU
   run(blocks, 0.3);
 }
 
-TEST_F(GeneratedBlocks, RearrangementsEqualTheReferenceAndTakeThePredictedCycles) {
+TEST_F(GeneratedBlocks, RearrangedTensorsEqualTheReferenceAndTakeThePredictedCycles) {
   Blocks blocks;
   add_rearrangements(blocks);
   run(blocks, 0);
 }
 
-TEST_F(GeneratedBlocks, RearrangementsEqualTheReferenceUnderStalls) {
+TEST_F(GeneratedBlocks, RearrangedTensorsEqualTheReferenceUnderStalls) {
   Blocks blocks;
   add_rearrangements(blocks);
   run(blocks, 0.3);

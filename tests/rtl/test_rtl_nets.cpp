@@ -68,7 +68,7 @@ class RtlNets : public testing::Test {
 
 /// When a module of the library changes, its figures must be measured again, which takes tens of minutes. The test does
 /// not notice that `compile` emits other hardware for a net; only tools/rtl-nets can tell.
-TEST_F(RtlNets, FiguresWereMeasuredOnTheCurrentSystemVerilogLibrary) {
+TEST_F(RtlNets, StoredFiguresWereMeasuredOnTheCurrentSystemVerilogLibrary) {
   namespace calibrate = tools::calibrate;
   for (const json::value& row : rows()) {
     const json::value* sources = row.as_object().if_contains("sources");
@@ -181,7 +181,7 @@ TEST_F(RtlNets, ResidualDepthwiseAndNarrowWeightNetsWereSimulated) {
 
 /// Simulations and Yosys measurements must cover the same designs: four nets with three foldings (degrees of
 /// parallelism) each.
-TEST_F(RtlNets, EverySynthesisedDesignWasSimulated) {
+TEST_F(RtlNets, EveryDesignThatWasSynthesisedWasAlsoSimulated) {
   std::set<std::string> simulated, synthesised;
   for (const json::value& row : rows())
     if (cut_down(row)) simulated.insert(design(row));

@@ -23,7 +23,7 @@ TEST(Result, ContextPrecedesTheMessageAndKeepsTheErrorCode) {
   EXPECT_EQ(error.code(), ErrorCode::kNotFound);
 }
 
-TEST(Result, ExitCodesDistinguishFailureBadInputEnvironmentAndBug) {
+TEST(Result, ExitCodesDistinguishFailuresBadInputBadEnvironmentAndBugs) {
   EXPECT_EQ(exit_code(ErrorCode::kDoesNotFit), 1);
   EXPECT_EQ(exit_code(ErrorCode::kInvalidInput), 2);
   EXPECT_EQ(exit_code(ErrorCode::kCorrupt), 2);

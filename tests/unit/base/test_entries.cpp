@@ -41,9 +41,9 @@ std::set<std::string> tests_of(const std::string& program, const std::string& fi
   return tests;
 }
 
-TEST(Entries, EachTestOfAProgramBelongsToOneEntry) {
+TEST(Entries, EachTestCaseOfASharedTestProgramBelongsToOneCtestEntry) {
   std::set<std::string> tests = tests_of(kProgram);
-  EXPECT_TRUE(tests.contains("Entries.EachTestOfAProgramBelongsToOneEntry"));
+  EXPECT_TRUE(tests.contains("Entries.EachTestCaseOfASharedTestProgramBelongsToOneCtestEntry"));
   int entries = 0;
   for (const auto& file : fs::directory_iterator(folder())) {
     if (!file.is_symlink() || fs::read_symlink(file) != kProgram) continue;
@@ -56,7 +56,7 @@ TEST(Entries, EachTestOfAProgramBelongsToOneEntry) {
   for (const std::string& test : tests) ADD_FAILURE() << test << " has no entry";
 }
 
-TEST(Entries, FilterSelectsAmongTheTestsOfAnEntry) {
+TEST(Entries, AGoogleTestFilterSelectsAmongTheTestCasesOfACtestEntry) {
   const std::set<std::string> digest = tests_of("test_base", "Digest.*:Entries.*");
   EXPECT_EQ(digest, tests_of(kProgram, "Digest.*"));
   const std::set<std::string> fewer = tests_of("test_base", "Digest.*-*Whole");

@@ -79,7 +79,7 @@ TEST(File, ReadRefusesPipesAndDevicesWithoutBlocking) {
   ::alarm(0);
 }
 
-TEST(File, ReadPartRefusesARangeBeyondTheEnd) {
+TEST(File, ReadingAPartRefusesARangeBeyondTheEndOfTheFile) {
   const TemporaryDirectory dir("millrace-test");
   ASSERT_TRUE(write_file_atomically(dir.path() / "a", "0123456789").ok());
   EXPECT_EQ(*read_file_part(dir.path() / "a", 3, 4), "3456");

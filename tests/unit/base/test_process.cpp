@@ -34,7 +34,7 @@ TEST(Process, RunChildUsesTheGivenDirectoryAndPassesNoDescriptors) {
   EXPECT_EQ(open->output, "0\n1\n2\n3\n");  // descriptor 3 is the one with which ls reads the directory
 }
 
-TEST(Process, AMissingProgramOrDirectoryIsAnEnvironmentError) {
+TEST(Process, AMissingProgramOrDirectoryIsReportedAsAnErrorOfTheEnvironment) {
   EXPECT_FALSE(find_program("millrace-no-such-program").has_value());
   ASSERT_TRUE(find_program("sh").has_value());
   EXPECT_FALSE(find_program("/etc/passwd").has_value());

@@ -5,7 +5,7 @@
 namespace millrace::test_text {
 namespace {
 
-TEST(Text, IsNameRefusesPathsFlagsAndLongNames) {
+TEST(Text, IsNameRejectsPathsCommandLineFlagsAndLongNames) {
   for (const char* good : {"a", "fpga0", "LeNet-5_v1.2", "_x"}) EXPECT_TRUE(is_name(good)) << good;
   for (const char* bad : {"", ".", "..", "-o", "a/b", "a b", "a;b", "caf\xc3\xa9", "a\n"})
     EXPECT_FALSE(is_name(bad)) << bad;
@@ -23,7 +23,7 @@ TEST(Text, IsUtf8RejectsTruncatedAndOverlongSequences) {
     EXPECT_FALSE(is_utf8(bad));
 }
 
-TEST(Text, PrintableEscapesControlCharactersAndInvalidUtf8) {
+TEST(Text, FunctionPrintableEscapesControlCharactersAndInvalidUtf8) {
   EXPECT_EQ(printable("caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x90\x88"),
             "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x90\x88");
   EXPECT_EQ(printable("a\x1b[2J\x7f\tb\n"), "a\\x1b[2J\\x7f\\tb\\n");

@@ -98,7 +98,7 @@ TEST(LinearFit, FitsAChannelWhoseResultIsConstantFarFromZero) {
     EXPECT_EQ(fit->count(static_cast<std::int32_t>(acc)), 2);
 }
 
-TEST(LinearFit, ApproximationFromBelowIsConstantIfOnlyOneThresholdIsReachable) {
+TEST(LinearFit, ApproximationFromBelowIsConstantIfItCanExceedOnlyOneThreshold) {
   const std::vector<std::int64_t> thresholds = {-500, 7, 600};
   const AccumulatorRange range{-100, 100};
   const auto fit = fit_from_below(thresholds, range);

@@ -569,7 +569,7 @@ TEST(Rearrange, FindLoopsRejectsOrdersThatNestedLoopsCannotProduce) {
   EXPECT_FALSE(find_loops(bits));
 }
 
-TEST(Rearrange, OrderIsKeptOnlyIfEveryElementKeepsItsPlace) {
+TEST(Rearrange, KeepsOrderIsTrueOnlyIfEveryElementKeepsItsPlace) {
   EXPECT_TRUE(keeps_order({}, 24, 24));
   EXPECT_TRUE(keeps_order(transposition({2, 1, 3, 4}, {1, 0, 2, 3}), 24, 24));
   EXPECT_TRUE(keeps_order({0, {4, 1, 6}, {6, 77, 1}}, 24, 24));

@@ -105,7 +105,7 @@ TEST(Reference, RequantisesByMultiplyAndShift) {
   EXPECT_EQ(reference::requantise(r, std::numeric_limits<std::int32_t>::max(), 1), 0);
 }
 
-TEST(Reference, RequantisesByMultiplyAndShiftWithHalfToEven) {
+TEST(Reference, RequantisesByMultiplyAndShiftAndRoundsHalfToEven) {
   Requantise r = shift_right(3);
   r.form = Requantise::Form::kMultiplyShiftHalfEven;
   r.offset = {0};
@@ -122,7 +122,7 @@ TEST(Reference, RequantisesByMultiplyAndShiftWithHalfToEven) {
   EXPECT_EQ(quotients({4, -4}), (std::vector<std::int64_t>{9, 1}));
 }
 
-TEST(Reference, RoundHalfToEvenEqualsTheHardwareFormula) {
+TEST(Reference, RoundingHalfToEvenEqualsTheFormulaOfTheHardware) {
   Requantise r = shift_right(0, -32768, 32767);
   r.form = Requantise::Form::kMultiplyShiftHalfEven;
   for (std::uint8_t shift = 0; shift < 8; ++shift) {

@@ -173,7 +173,7 @@ class Restarts {
   std::uint64_t sent_ = 0, taken_ = 0;
 };
 
-TEST(CableEnd, NoRestartLooksLikeAViolationOrStopsAChannel) {
+TEST(CableEnd, RestartsNeitherLookLikeProtocolViolationsNorStopAChannel) {
   const auto seed = tests::chosen_seed();
   Impairment good;
   good.latency = 1ms;
@@ -232,7 +232,7 @@ TEST(CableEnd, DropsDatagramsOfChannelsThatAreNotInThePlan) {
   EXPECT_EQ(end.drops().damaged, 1u);
 }
 
-TEST(CableEnd, ChannelsWithTheSameTagInBothDirectionsAreIndependent) {
+TEST(CableEnd, TwoChannelsWithTheSameTagInOppositeDirectionsAreIndependent) {
   CableEnd near(1, 2), far(2, 1);
   Timing timing;
   Sender& forth = near.add_sender(0, 100, 4, timing);

@@ -129,7 +129,7 @@ TEST(LinkChecksum, BothImplementationsAgreeOnEveryLength) {
     EXPECT_EQ(crc32c(std::span(bytes).first(length)), crc32c_by_table(std::span(bytes).first(length)));
 }
 
-TEST(LinkDatagram, SerialNumbersAreOrderedAcrossTheWrapAfter32Bits) {
+TEST(LinkDatagram, SerialNumbersAreComparedCorrectlyWhenTheyWrapAroundAfter32Bits) {
   EXPECT_TRUE(precedes(1, 2));
   EXPECT_FALSE(precedes(2, 2));
   EXPECT_FALSE(precedes(3, 2));

@@ -81,7 +81,7 @@ TEST(LinkImpairment, ReordersDatagrams) {
   EXPECT_GT(seen.reordered, kCount / 20);
 }
 
-TEST(LinkImpairment, DelaysByLatencyAndRate) {
+TEST(LinkImpairment, DelaysDatagramsByTheGivenLatencyAndRate) {
   Impairer network(1);
   Impairment i;
   i.latency = 1ms;
@@ -97,7 +97,7 @@ TEST(LinkImpairment, DelaysByLatencyAndRate) {
   EXPECT_EQ(network.next_time(), start + 1200us);
 }
 
-TEST(LinkImpairment, ANewRateAppliesToDatagramsThatWaitForTheOldOne) {
+TEST(LinkImpairment, ANewRateAppliesToDatagramsThatAreAlreadyQueued) {
   Impairment slow, fast;
   slow.gigabits_per_second = 8e-6;  // a byte in 1 ms
   slow.latency = fast.latency = 1ms;
@@ -140,7 +140,7 @@ TEST(LinkImpairment, AnOutageEmptiesTheQueueOfASlowCable) {
   EXPECT_EQ(network.next_time(), start + 101ms);
 }
 
-TEST(LinkImpairment, HoldsABoundedNumberOfDatagrams) {
+TEST(LinkImpairment, QueuesABoundedNumberOfDatagrams) {
   Impairer network(1);
   Impairment i;
   i.latency = 1s;

@@ -76,7 +76,7 @@ using Numbers = std::vector<std::uint64_t>;
 
 }  // namespace
 
-TEST(LinkReceiver, AcceptsNoDataBeforeAGreeting) {
+TEST(LinkReceiver, AcceptsNoDataBeforeTheSenderHasGreeted) {
   Bench b;
   b.data(0);
   b.receiver.start(kIncarnation, 9);
@@ -100,7 +100,7 @@ TEST(LinkReceiver, AnswersAGreetingWithItsState) {
   EXPECT_EQ(b.receiver.state(b.now), LinkState::kUp);
 }
 
-TEST(LinkReceiver, TellsASenderThatDoesNotKnowItsIncarnation) {
+TEST(LinkReceiver, SendsItsIncarnationNumberToASenderThatDoesNotKnowIt) {
   Bench b;
   b.receiver.start(kIncarnation, 9);
   for (const std::uint32_t known : {0u, 6u}) {

@@ -60,7 +60,7 @@ struct Bench {
 
 }  // namespace
 
-TEST(LinkSender, GreetsUntilTheReceiverAnswers) {
+TEST(LinkSender, RepeatsItsGreetingUntilTheReceiverAnswers) {
   Bench b;
   EXPECT_EQ(b.sender.state(b.now), LinkState::kDown);
   EXPECT_FALSE(b.push());
@@ -177,7 +177,7 @@ TEST(LinkSender, SendsEverythingAgainToARestartedReceiver) {
 }
 
 // The receiver's counter may start anew, for example in a card that lost its power.
-TEST(LinkSender, AcceptsAnOlderIncarnationOnlyAfterALongSilence) {
+TEST(LinkSender, AcceptsAnOlderReceiverIncarnationOnlyAfterALongSilence) {
   Bench b;
   b.bring_up();
   b.now += 700ms;
@@ -190,7 +190,7 @@ TEST(LinkSender, AcceptsAnOlderIncarnationOnlyAfterALongSilence) {
   EXPECT_EQ(b.sender.state(b.now), LinkState::kUp);
 }
 
-TEST(LinkSender, AnOutageDoesNotCountAsARoundTrip) {
+TEST(LinkSender, TheTimeOfAnOutageIsNotMeasuredAsARoundTrip) {
   Bench b;
   b.bring_up();
   b.push();

@@ -266,7 +266,7 @@ TEST_F(ClusterFile, RefusesAnUnknownSchemaAndNamesTheSchemaNumber) {
   has(refusal("cards: []\n", 1), "'schema' is missing");
 }
 
-TEST_F(ClusterFile, RefusesFilesThatDescribeNoCluster) {
+TEST_F(ClusterFile, RefusesFilesThatAreNotClusterFiles) {
   has(refusal("", 1), "is empty");
   has(refusal("just words\n", 1), "a mapping with the keys");
   has(refusal("schema: 1\ncards: [\n", 3), "not YAML");
@@ -327,7 +327,7 @@ TEST_F(ClusterFile, ReadsUdpCables) {
 
 /// The expected rates: a lane at 10.3125 Gbit/s carries 64 bits of data in each 66, so 10 Gbit/s. A link port moves 64
 /// bits in each clock cycle: at 250 MHz 16 Gbit/s, at 100 MHz 6.4.
-TEST_F(ClusterFile, RateOfACableIsTheLeastOfCableCoreAndPort) {
+TEST_F(ClusterFile, RateOfACableIsTheLowestOfCableAuroraCoreAndPort) {
   const std::string regions =
       "regions: [{name: SLR0, resources: {lut: 5}}, {name: SLR2, resources: {lut: 6}}]\n";
   const auto device = [&](const std::string& mhz, const std::string& lanes) {

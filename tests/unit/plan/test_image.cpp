@@ -90,7 +90,7 @@ TEST(Program, WithAnAlteredWeightIsRefusedByItsDigest) {
   EXPECT_NE(decoded.error().message().find("digest"), std::string::npos) << decoded.error().message();
 }
 
-TEST(Program, StoresTranspositionsInTheFormatOfVersion01) {
+TEST(Program, StoresTranspositionsInTheFormatOfMillraceVersion0Point1) {
   // The bytes that version 0.1 wrote for Permute{{2, 4, 4}, {1, 2, 0}}. The first two bytes are the number (12) and
   // the size of the oneof's field.
   const std::string_view old("\x62\x0a\x0a\x03\x02\x04\x04\x12\x03\x01\x02\x00", 12);

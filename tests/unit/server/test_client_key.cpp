@@ -51,7 +51,7 @@ TEST(ClientKey, IsTheSameForAllConnectionsOfOneMachine) {
   }
 }
 
-TEST(ClientKey, OfALocalConnectionIsTheKeyThatTheCallerGives) {
+TEST(ClientKey, OfALocalConnectionIsTheFallbackThatTheCallerPasses) {
   for (const char* const local : {"127.0.0.1", "127.1.2.3", "::1", "::ffff:127.0.0.1", "::ffff:127.9.9.9"})
     EXPECT_EQ(key(local), kOtherwise) << local;
   sockaddr_un local{};

@@ -202,7 +202,7 @@ TEST_F(HttpServer, MetricsScrapesDoNotWaitForTheBoundedStatusQueue) {
   EXPECT_EQ(probe.exchange(get("/v2/millrace/trace")).status, 200);
 }
 
-TEST_F(HttpServer, AnswersHealthWhileAHangingCardDelaysAScrape) {
+TEST_F(HttpServer, AnswersHealthRequestsWhileAHangingCardDelaysAMetricsRequest) {
   start();
   std::atomic<bool> hanging{true};
   std::atomic<int> asked{0};

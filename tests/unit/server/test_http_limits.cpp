@@ -277,7 +277,7 @@ TEST_F(HttpServer, RefusesLargeAnswersOverTheLimitOfBufferedBytes) {
   EXPECT_EQ(client().exchange(get("/v2/millrace/trace")).body, trace.body) << "what was held is given back";
 }
 
-TEST_F(HttpServer, AnIdleConnectionKeepsNoBodyAndNoAnswer) {
+TEST_F(HttpServer, AnIdleConnectionHoldsNoMemoryForBodiesOrAnswers) {
   ServerOptions options;
   options.compress_from_bytes = 0;
   start(options);

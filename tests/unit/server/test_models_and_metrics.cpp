@@ -48,7 +48,7 @@ TEST_F(RegistryAndMetrics, FindsTheMostRecentlyPublishedVersion) {
   EXPECT_EQ(now->all(), (std::vector{two, other}));
 }
 
-TEST_F(RegistryAndMetrics, ARefreshedViewFindsNewModelsAndAModelInUseOutlivesItsWithdrawal) {
+TEST_F(RegistryAndMetrics, ARefreshedViewFindsNewModelsAndAModelInUseStaysAliveAfterItsWithdrawal) {
   Registry::View view;
   EXPECT_TRUE(registry.refresh(view).empty());
   ASSERT_TRUE(registry.publish(make("m", "1")).ok());

@@ -151,7 +151,7 @@ TEST_F(UdpEngine, WrongTotalSizeIsRefusedBeforeMemoryIsAllocated) {
   EXPECT_EQ(engine->buffer_bytes(), before);
 }
 
-TEST_F(UdpEngine, RequestIdsBelowTheWindowOrTheSessionStartAreStale) {
+TEST_F(UdpEngine, RequestsWithIdsBelowTheWindowOrTheSessionStartAreRefusedAsStale) {
   open(100);  // the session begins at id 101
   const Bytes message = pattern(kIn, 1);
   fragment(101, 0, message);

@@ -40,7 +40,7 @@ TEST_F(UdpEngine, HelloForALoadingModelGetsUnavailable) {
   EXPECT_EQ(hello(2, first.cookie, "coming").model_error, static_cast<std::uint16_t>(ErrCode::kUnavailable));
 }
 
-TEST_F(UdpEngine, AllClientIdsOfOneMachineShareOneTurnInTheQueue) {
+TEST_F(UdpEngine, AllClientsOfOneMachineShareOneTurnInTheQueue) {
   std::uint64_t next = 10;  // a new id each time, because a repeated id gets the stored answer
   const auto share = [&](const char* ip, std::uint64_t id) {
     come_from(ip, 5000);
