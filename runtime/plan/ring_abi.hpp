@@ -41,10 +41,11 @@
 //   The index says nothing about results: frames that were read may still be lost with a later change of epoch.
 //
 // ORDER: THE WAY OUT
-//   1. The card writes the payload and then the trailer, all with one AXI ID to one target. Writes to host memory stay
-//      in this order over PCIe. In card memory nothing orders writes for another reader: with kRingCardMemory set,
-//      the card writes the trailer only after memory has acknowledged the whole payload. The 64 bytes of the trailer
-//      are one AXI burst with increasing addresses, and `mark` and `epoch` are the last eight bytes.
+//   1. The card writes the payload and then the trailer, all with one AXI ID to one target, each burst with increasing
+//      addresses; `mark` and `epoch` are the last eight bytes of the trailer. Writes to host memory stay in this order
+//      over PCIe. In card memory nothing orders writes for another reader. With kRingCardMemory set, the card therefore
+//      waits until memory has acknowledged the payload, writes the trailer with the wrong phase bit, waits for the
+//      acknowledgement, and writes the trailer again with the right phase bit.
 //   2. The reader loads the last eight bytes of the slot as one word. If the phase bit is that of the expected lap,
 //      then after an acquire fence the rest of the trailer and the payload are complete.
 //   3. The reader compares the rest of the word with ring_mark(index, slots) and the epoch. If they differ, the card is
@@ -61,18 +62,21 @@
 // the AXI bursts that have begun, drops all other work, and sets all indices to zero. When the whole card is quiet,
 // each unit writes a status record with the new epoch and the index 0. In the record's word {index, epoch}, the new
 // epoch means epoch_done: the unit accesses no slot any more because of an older epoch. The host then clears the marks
-// of the way out, and only then rings doorbells of the new epoch. The unit ignores doorbells of other epochs and doorbells
-// during the change, because an honest host can write them: one thread can ring while another raises the epoch. A reset
-// of the shell (kRegReset) has the same effect on rings, without a new epoch; raise the epoch after it.
+// of the way out, and only then rings doorbells of the new epoch. The unit ignores doorbells of other epochs and
+// doorbells during the change, because an honest host can write them: one thread can ring while another raises the
+// epoch. A reset of the shell (kRegReset) has the same effect on rings, without a new epoch. The unit then ignores all
+// doorbells until the host raises the epoch.
 //
 // START, STOP, AND WHAT A DEAD PROCESS LEFT. These steps work in every state of the unit:
 //   1. Disable: write 0 to kRingRegControl. The unit finishes the bursts that have begun and drops all other work.
-//   2. Wait until kRingQuiet reads 1. From then on the unit accesses no memory. Until then, the memory of the old ring
-//      and of the old status record belongs to the card: a process that died with a running unit leaves a card that
-//      still writes heartbeats, and results as far as it has credit. If quiet does not come, the path to memory hangs:
-//      reset the shell, then the device.
+//   2. Wait until kRingQuiet reads 1. From then on the unit accesses no memory, and its earlier writes are visible,
+//      because the answer to the read follows them over PCIe. Until then, the memory of the old ring and of the old
+//      status record belongs to the card: a process that died with a running unit leaves a card that still writes
+//      heartbeats, and results as far as it has credit. If quiet does not come, the path to memory hangs: reset the
+//      shell, then the device.
 //   3. Write bases, slots and mode; clear the status record and the marks.
-//   4. Raise the epoch, so that no frame of the old process is in the partition.
+//   4. Raise the epoch, so that no frame of the old process is in the partition. The unit refuses to be enabled twice
+//      in the same epoch.
 //   5. Enable: write kRingEnable. The first status record with a new heartbeat and the current epoch says that the unit
 //      works. If kRingEnable reads 0 instead, kRingRegError says why.
 //
@@ -82,11 +86,10 @@
 // that leave the card after a failed access to memory have the status kFailed, as in image_abi.hpp.
 //
 // INTERRUPT. The unit raises its interrupt only if the host has armed it, once for each arming. To sleep until the
-// count of the ring differs from n, write ring_doorbell(epoch, n) to kRingRegArm. The interrupt comes as soon as the
-// card's index in memory differs from n, and comes at once if it differs already, so no event is lost between the last
-// look and the arming. A change of epoch and an error also raise it. By then, memory has acknowledged the trailer (the way
-// out) or the status record (the way in; epoch and error on both ways). The registers GIE, IER and ISR are where HLS
-// has them.
+// card's index exceeds n, write ring_doorbell(epoch, n) to kRingRegArm. The interrupt comes as soon as memory shows an
+// index above n, and at once if it does already, so no event is lost between the last look and the arming. A new epoch
+// and an error also raise it. By then, memory has acknowledged the trailer (the way out) or the status record (the way
+// in; epoch and error on both ways). The registers GIE, IER and ISR are where HLS has them.
 #pragma once
 
 #include <cstddef>
@@ -114,11 +117,12 @@ inline constexpr std::uint32_t kRingReset = 0x100u;
 
 inline constexpr std::uint32_t kRingRegGlobalInterrupt = 0x04;  // rw, GIE: bit 0
 inline constexpr std::uint32_t kRingRegInterruptEnable = 0x08;  // rw, IER: bit 0
-inline constexpr std::uint32_t kRingRegInterruptStatus = 0x0c;  // rw, ISR: bit 0; a write of 1 toggles it
-inline constexpr std::uint32_t kRingRegVersion = 0x10;          // r: kRingAbiVersion
-inline constexpr std::uint32_t kRingRegDirection = 0x14;        // r: RingDirection
-inline constexpr std::uint32_t kRingRegPayloadBytes = 0x18;     // r: bytes of a frame in storage form
-inline constexpr std::uint32_t kRingRegHeartbeat = 0x1c;        // r: microseconds between heartbeats
+// rw, ISR: bit 0; a write of 1 toggles it. So write it only while it reads 1 or the interrupt is pending.
+inline constexpr std::uint32_t kRingRegInterruptStatus = 0x0c;
+inline constexpr std::uint32_t kRingRegVersion = 0x10;       // r: kRingAbiVersion
+inline constexpr std::uint32_t kRingRegDirection = 0x14;     // r: RingDirection
+inline constexpr std::uint32_t kRingRegPayloadBytes = 0x18;  // r: bytes of a frame in storage form
+inline constexpr std::uint32_t kRingRegHeartbeat = 0x1c;     // r: microseconds between heartbeats
 
 // The next six registers describe the ring. Writes to them are ignored unless kRingQuiet reads 1. The ring's address is
 // a multiple of 4096, the status record's address a multiple of 64; both are below 2^48.
@@ -145,8 +149,8 @@ inline constexpr std::uint32_t kRingSlots = 64;  // what Millrace uses
 
 enum class RingError : std::uint32_t {
   kNone = 0,
-  // kRingEnable was written while bases or slots were against their rules, or before kRingQuiet read 1. The unit stays
-  // disabled and writes no status record.
+  // kRingEnable was written against a rule. The unit stays disabled and writes no status record. detail: the broken
+  // rules, as a sum of the constants below.
   kConfiguration = 1,
   kDoorbell = 2,  // a doorbell of this epoch fell, or offered more slots than the ring has. detail: its value
   kTrailer = 3,   // the way in: a trailer that does not fit its slot. detail: the slot's index
@@ -154,6 +158,14 @@ enum class RingError : std::uint32_t {
       4,  // the way in: memory answered a read with an error. detail: RingStatus::index at that time
   kWriteFailed = 5,  // memory answered a write with an error. detail: RingStatus::index at that time
 };
+
+// Rules of kConfiguration
+inline constexpr std::uint32_t kRingBadBase = 1u;
+inline constexpr std::uint32_t kRingBadStatusBase = 2u;
+inline constexpr std::uint32_t kRingBadSlots =
+    4u;  // kRingRegSlots reads 0 after a number of slots that is not allowed
+inline constexpr std::uint32_t kRingNotQuiet = 8u;
+inline constexpr std::uint32_t kRingOldEpoch = 16u;  // the unit was enabled in this epoch before
 
 /// The end of a slot. On the way in, the card refuses a trailer (kTrailer) unless magic, payload_bytes, status (kOk),
 /// mark and epoch are exactly as expected, and the sequence is greater than that of the slot before it in this epoch.
