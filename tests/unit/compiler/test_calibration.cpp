@@ -101,7 +101,7 @@ TEST(Calibration, CostOfWidePortsIsWithinTwelvePercentOfTheMeasurements) {
     EXPECT_GE(rows[module], 5) << module;
 }
 
-TEST(Calibration, ReadmeListsEveryModuleWithALargeHeldOutError) {
+TEST(Calibration, ReadmeListsEveryModuleWithALargeCrossValidationError) {
   const auto catalog = parse_catalog(committed("catalog.yaml"), "catalog.yaml");
   ASSERT_TRUE(catalog.ok()) << catalog.error().message();
   const auto percent = [](double error) { return " | " + std::to_string(std::lround(100 * error)); };
@@ -318,7 +318,7 @@ TEST(Calibration, FitRecoversTheCoefficientsOfSyntheticMeasurements) {
   EXPECT_EQ(fit(rows)->inexact.size(), 1U);
 }
 
-TEST(Calibration, MeasurementsOfDeepTablesInLogicChangeNoOtherCoefficient) {
+TEST(Calibration, MeasurementsOfDeepLookupTablesInLogicChangeNoOtherCoefficient) {
   const auto all = parse_measurements(committed("catalog.csv"), "catalog.csv");
   ASSERT_TRUE(all.ok());
   const auto is_deep_table = [](const Measurement& m) {
@@ -370,7 +370,7 @@ TEST(Calibration, RefusesMalformedMeasurementsByLineAndField) {
   EXPECT_EQ(message(head + "mr_skid,WIDTH=1,0,-1,0,2,0,0,0,0\n"), "m.csv:3: '-1' is no count");
 }
 
-TEST(Calibration, EveryMeasuredInstanceHasItsMemoryFiles) {
+TEST(Calibration, MemoryFilesExistForEveryMeasuredModuleInstance) {
   const auto measurements = parse_measurements(committed("catalog.csv"), "catalog.csv");
   ASSERT_TRUE(measurements.ok());
   for (const Measurement& m : measurements->rows) {

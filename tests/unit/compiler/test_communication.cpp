@@ -101,7 +101,7 @@ TEST(Communication, EveryReaderOfATensorHasItsOwnChannel) {
   EXPECT_EQ(find_cyclic_wait(plan), "");
 }
 
-TEST(Communication, LinkCreditsCoverTwoFramesButAtMostSixteenPackets) {
+TEST(Communication, LinkCreditsSufficeForTwoFramesButForAtMostSixteenPackets) {
   for (const auto& [bytes, credits] :
        {std::pair{64U, 2U}, std::pair{1176U, 4U}, std::pair{5000U, 10U}, std::pair{100'000U, 16U}}) {
     Deployment plan;
@@ -133,7 +133,7 @@ TEST(Communication, AChannelHasTheProtocolOfTheFirstCableBetweenItsCards) {
   EXPECT_FALSE(check_communication(made->plan, meshed(3), made->binding).ok());
 }
 
-TEST(Communication, UdpPacketsFitTheMtuAndCreditsCoverTheRoundTrip) {
+TEST(Communication, UdpPacketsFitTheMtuAndCreditsSufficeForTheRoundTrip) {
   Cluster cluster = meshed(2);
   Cable& cable = cluster.cables[0];
   cable.protocol = CableProtocol::kUdp;
@@ -237,7 +237,7 @@ ImageRecord record_of(const Artifacts& made, const std::string& image) {
   return *parse_image_record({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
-TEST(Communication, OnlyImagesThatReceiveFromAnAuroraCableStateTheLeastClock) {
+TEST(Communication, OnlyImagesThatReceiveFromAnAuroraCableRequireAMinimumClock) {
   Cluster cluster = meshed(2);
   EXPECT_EQ(record_of(*build(tests::chain_program(2), 2, cluster), "image1").least_clock_mhz, 0)
       << "the core is unknown";
@@ -249,7 +249,7 @@ TEST(Communication, OnlyImagesThatReceiveFromAnAuroraCableStateTheLeastClock) {
 }
 
 /// A frame of chain_program() has 64 bytes: one word at a port to the host, and 13 words of 8 bytes on a cable.
-TEST(Communication, ClockedRateIsTheLeastOfPipelinesHostPortsAndLinkPorts) {
+TEST(Communication, FrameRateAtAGivenClockIsThatOfTheSlowestPipelineHostPortOrLinkPort) {
   auto made = build(tests::chain_program(2), 2, meshed(2));
   ASSERT_TRUE(made.ok()) << made.error().message();
   std::map<std::string, ImageRecord> records;

@@ -35,7 +35,7 @@ class Compile : public testing::Test {
   CompileOptions options_;
 };
 
-TEST_F(Compile, DumpAfterAllPrintsTheGraphAfterEveryStep) {
+TEST_F(Compile, OptionDumpAfterAllPrintsTheGraphAfterEveryStep) {
   options_.dump_after = {"all"};
   testing::internal::CaptureStderr();
   const auto report = compile(options_);
@@ -49,7 +49,7 @@ TEST_F(Compile, DumpAfterAllPrintsTheGraphAfterEveryStep) {
   }
 }
 
-TEST_F(Compile, DumpAfterAnUnknownStepListsAllSteps) {
+TEST_F(Compile, OptionDumpAfterWithAnUnknownStepListsAllSteps) {
   options_.dump_after = {"everything"};
   const auto report = compile(options_);
   ASSERT_FALSE(report.ok());

@@ -58,9 +58,9 @@ plan::EmulationData image() {
   return data;
 }
 
-class Container : public testing::Test {
+class XclbinContainer : public testing::Test {
  protected:
-  Container() : bytes_(write_container(image(), device()).value()) {
+  XclbinContainer() : bytes_(write_container(image(), device()).value()) {
     EXPECT_TRUE(
         write_file_atomically(directory_.path() / "image0.xclbin", std::span<const std::byte>(bytes_)).ok());
     xclbin_ = xrt::xclbin((directory_.path() / "image0.xclbin").string());
@@ -71,13 +71,13 @@ class Container : public testing::Test {
   xrt::xclbin xclbin_;
 };
 
-TEST_F(Container, XrtReadsUuidAndPlatform) {
+TEST_F(XclbinContainer, XrtReadsUuidAndPlatform) {
   EXPECT_EQ(xclbin_.get_uuid().to_string(), plan::uuid_from_digest(image().record.content_digest));
   EXPECT_EQ(xclbin_.get_xsa_name(), "millrace_ku060");
   EXPECT_EQ(xclbin_.get_target_type(), xrt::xclbin::target_type::hw);
 }
 
-TEST_F(Container, XrtReadsEveryKernelAndComputeUnit) {
+TEST_F(XclbinContainer, XrtReadsEveryKernelAndComputeUnit) {
   std::map<std::string, std::vector<std::string>> units;
   for (const auto& kernel : xclbin_.get_kernels())
     for (const auto& unit : kernel.get_cus()) units[kernel.get_name()].push_back(unit.get_name());
@@ -90,7 +90,7 @@ TEST_F(Container, XrtReadsEveryKernelAndComputeUnit) {
   EXPECT_EQ(units, expected);
 }
 
-TEST_F(Container, XrtReadsEveryArgumentAtItsOffset) {
+TEST_F(XclbinContainer, XrtReadsEveryArgumentAtItsOffset) {
   using Row = std::tuple<std::string, std::uint64_t, std::uint64_t>;
   for (const char* name : {"millrace_ingress", "millrace_egress"}) {
     std::vector<Row> rows;
@@ -107,7 +107,7 @@ TEST_F(Container, XrtReadsEveryArgumentAtItsOffset) {
     EXPECT_TRUE(argument.get_offset() == abi::kRegEpoch || argument.get_offset() == abi::kRegSupervisorStop);
 }
 
-TEST_F(Container, XrtReadsTheMemoryBankOfEveryBuffer) {
+TEST_F(XclbinContainer, XrtReadsTheMemoryBankOfEveryBuffer) {
   for (const auto& unit : xclbin_.get_kernel("millrace_ingress").get_cus()) {
     const auto mems = unit.get_args()[0].get_mems();
     ASSERT_EQ(mems.size(), 1U) << unit.get_name();
@@ -115,7 +115,7 @@ TEST_F(Container, XrtReadsTheMemoryBankOfEveryBuffer) {
   }
 }
 
-TEST_F(Container, XrtReadsEveryMemory) {
+TEST_F(XclbinContainer, XrtReadsEveryMemory) {
   const auto mems = xclbin_.get_mems();
   ASSERT_EQ(mems.size(), 2U);
   EXPECT_EQ(mems[0].get_tag(), "DDR[0]");
@@ -127,7 +127,7 @@ TEST_F(Container, XrtReadsEveryMemory) {
   EXPECT_TRUE(mems[0].get_used());
 }
 
-TEST_F(Container, XrtReadsTheControlProtocolOfEveryUnit) {
+TEST_F(XclbinContainer, XrtReadsTheControlProtocolOfEveryUnit) {
   for (const auto& ip : xclbin_.get_ips()) {
     const bool control = ip.get_name() == "millrace_control:control";
     EXPECT_EQ(ip.get_control_type(),
@@ -137,7 +137,7 @@ TEST_F(Container, XrtReadsTheControlProtocolOfEveryUnit) {
   }
 }
 
-TEST_F(Container, RecordAndProgramsReadBackUnchanged) {
+TEST_F(XclbinContainer, ImageRecordAndProgramsReadBackUnchanged) {
   const auto view = plan::parse_xclbin(bytes_);
   ASSERT_TRUE(view.ok()) << view.error().message();
   EXPECT_EQ(view->uuid, plan::uuid_from_digest(image().record.content_digest));
@@ -154,11 +154,11 @@ TEST_F(Container, RecordAndProgramsReadBackUnchanged) {
   EXPECT_EQ(data->programs, image().programs);
 }
 
-TEST_F(Container, PackingTheSameDataGivesTheSameBytes) {
+TEST_F(XclbinContainer, PackingTheSameDataGivesTheSameBytes) {
   EXPECT_EQ(bytes_, write_container(image(), device()).value());
 }
 
-TEST_F(Container, AnyAlteredByteIsRefused) {
+TEST_F(XclbinContainer, AnyAlteredByteIsRefused) {
   for (std::size_t i = 0; i < bytes_.size(); i += 7) {
     bytes_[i] ^= std::byte{0x10};
     EXPECT_FALSE(plan::parse_xclbin(bytes_).ok()) << "byte " << i;
@@ -166,7 +166,7 @@ TEST_F(Container, AnyAlteredByteIsRefused) {
   }
 }
 
-TEST_F(Container, KeepsTheVendorsBitstream) {
+TEST_F(XclbinContainer, KeepsTheVendorsBitstream) {
   const std::vector<std::byte> bits(1000, std::byte{0xa5});
   const auto bytes = write_container(image(), device(), bits);
   ASSERT_TRUE(bytes.ok());
@@ -185,7 +185,7 @@ TEST(ComputeUnit, LongNamesAreShortenedAndStayDistinct) {
   EXPECT_EQ(a, compute_unit("millrace_ingress", std::string(60, 'p'), "in0"));
 }
 
-TEST(ContainerLimits, RefusesMoreThan128ComputeUnits) {
+TEST(XclbinContainerLimits, RefusesMoreThan128ComputeUnits) {
   auto data = image();
   auto& ports = data.record.partitions[1].ports;
   for (std::size_t copy = 2; copy < 140; ++copy) {
@@ -267,7 +267,7 @@ TEST(Pack, XrtFindsEachComputeUnitAtItsAddressInTheVendorsKernel) {
 
 /// With streamed weights, the kernel has an argument for each reader of weights, but no register window. So an argument's
 /// number is not the number of a window.
-TEST(Pack, FindsArgumentsByNameIfReadersOfWeightsStandBetweenThem) {
+TEST(Pack, FindsKernelArgumentsByNameEvenIfWeightReadersAreListedBetweenThem) {
   plan::EmulationData data = single();
   data.record.partitions[0].parameters_unit = std::string(abi::kParametersKernel) + ":{part0}";
   Vendor vendor;
@@ -300,7 +300,7 @@ TEST(Pack, KeepsTheVendorsMemoryControllersButNoOtherKernels) {
   EXPECT_EQ(rows[4].m_base_address, 0x300000U);
 }
 
-TEST(Pack, EachPackedImageHasAUuidOfItsOwn) {
+TEST(Pack, EachPackedImageHasItsOwnUuid) {
   const auto uuid = [](const Vendor& vendor, const plan::EmulationData& data) {
     const auto packed = pack_container(vendor.bytes(), data);
     return packed.ok() ? plan::parse_xclbin(packed->bytes)->uuid : packed.error().message();

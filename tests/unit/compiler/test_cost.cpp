@@ -87,7 +87,7 @@ TEST(Cost, IsKnownForEveryParameterSetOfEveryModule) {
   EXPECT_GT(rows, 100U);
 }
 
-TEST(Cost, TableWithAutomaticMemoryStyleIsPlacedWhereYosysPlacesIt) {
+TEST(Cost, TableWithAutomaticMemoryStyleIsPutIntoLogicOrBlockRamAsByYosys) {
   const auto in_logic = [](std::int64_t width, std::int64_t depth) {
     return constant_table(width, depth, MemoryStyle::kAuto) == Cost{};
   };
@@ -171,7 +171,7 @@ TEST(Catalog, RefusesAMalformedCatalogByFileLineAndKey) {
   EXPECT_EQ(load_catalog("/nowhere/catalog.yaml").error().code(), ErrorCode::kNotFound);
 }
 
-TEST(Cost, ACostTermThatAModuleLacksTakesTheHighestCoefficientOfAnyModule) {
+TEST(Cost, ACostTermMissingForAModuleUsesTheHighestCoefficientOfAllModules) {
   Catalog catalog = embedded();
   const Parameters narrowing = {{"LANES", 32}};  // a stream word is half a memory word
   auto& ingress = catalog.modules.at("mr_ingress").lut.coefficients;

@@ -59,7 +59,7 @@ OnnxModel with_unknown_operator(bool declares_shape) {
   return m;
 }
 
-TEST(Coverage, NamesBlockAndGeneratorsOfALayer) {
+TEST(Coverage, NamesTheBlockAndTheHardwareGeneratorsOfALayer) {
   OnnxModel m;
   m.input("x", {1, 4});
   m.output(layer(m, m.pair("x", 0.125F, 0, "in"), "first"));
@@ -95,7 +95,7 @@ TEST(Coverage, NamesTheNodesThatDependOnAnUnknownShape) {
   EXPECT_EQ(node(c, "first").place, Place::kHardware);
 }
 
-TEST(Coverage, ListsAllNodesEvenIfThePassesRefuseOne) {
+TEST(Coverage, ListsAllNodesEvenIfACompilerPassRefusesOne) {
   OnnxModel m;
   m.input("x", {1, 4});
   m.input("y", {4, 4}, onnx::TensorProto::INT8);
@@ -130,7 +130,7 @@ TEST(Coverage, AnalysesAFloatModelThatReadsBytesAsIfItWereQuantised) {
   EXPECT_EQ(node(c, "first").place, Place::kHardware);
 }
 
-TEST(Coverage, SaysThatAHostStepFollowsAResultOfTheHost) {
+TEST(Coverage, SaysThatANodeRunsOnTheHostBecauseItsInputIsComputedThere) {
   OnnxModel m;
   m.input("x", {1, 4});
   const std::string q = m.pair("x", 0.125F, 0, "in");
@@ -253,7 +253,7 @@ TEST(Coverage, OperatorsInQOperatorFormRunWhereTheirFloatFormRuns) {
   EXPECT_EQ(node(covered(softmax), "op").place, Place::kHost);
 }
 
-TEST(Coverage, CountsTheSupportedWorkOfEachGeneratorAndOfAllCombined) {
+TEST(Coverage, CountsTheOperationsThatEachGeneratorAndAllTogetherSupport) {
   const Coverage c = covered(with_unknown_operator(true));
   const auto rows = shares(c);
   const auto row = [&](const std::string& by) {
@@ -265,7 +265,7 @@ TEST(Coverage, CountsTheSupportedWorkOfEachGeneratorAndOfAllCombined) {
   EXPECT_EQ(row("combined").nodes, c.nodes.size() - 1);
 }
 
-TEST(Coverage, PrintsAtMost110ColumnsAndOneLinePerNodeWithAll) {
+TEST(Coverage, PrintsAtMost110ColumnsAndOneLinePerNodeWithTheOptionAll) {
   Options options;
   options.model =
       std::filesystem::path(tests::source_dir()) / "tests/vectors/lenet5_mnist/lenet5_qdq_s8_pow2.onnx";
@@ -282,7 +282,7 @@ TEST(Coverage, PrintsAtMost110ColumnsAndOneLinePerNodeWithAll) {
   }
 }
 
-TEST(Coverage, JsonHasAllNodesAndTheFractionOfWorkOfEachGenerator) {
+TEST(Coverage, JsonHasAllNodesAndTheFractionOfOperationsThatEachGeneratorSupports) {
   const Coverage c = covered(with_unknown_operator(true));
   const boost::json::object o = boost::json::parse(json(c)).as_object();
   EXPECT_EQ(o.at("schema").as_int64(), 1);

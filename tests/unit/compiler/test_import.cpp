@@ -91,7 +91,7 @@ TEST(Import, RefusesABatchSizeAboveOne) {
   expect_refused(import_model(m), ErrorCode::kUnsupported, {"'x'", "batch"});
 }
 
-TEST(Import, DistinguishesEmptyForeignAndTruncatedFiles) {
+TEST(Import, ErrorDistinguishesEmptyForeignAndTruncatedFiles) {
   expect_refused(import_bytes(""), ErrorCode::kInvalidInput, {"empty"});
   expect_refused(import_bytes("%PDF-1.4 not a model at all"), ErrorCode::kInvalidInput,
                  {"not an ONNX model"});
@@ -171,7 +171,7 @@ TEST(Import, ReadsExternalWeightsOnlyFromBelowTheModelsFolder) {
   expect_refused(import(), ErrorCode::kInvalidInput, {"below the model's directory"});
 }
 
-TEST(Import, RefusesExternalWeightsBehindALinkToOutsideTheModelsFolder) {
+TEST(Import, RefusesExternalWeightsIfASymbolicLinkLeadsOutOfTheModelsFolder) {
   const TemporaryDirectory directory("millrace-import"), elsewhere("millrace-elsewhere");
   OnnxModel m = small_model();
   auto* location = make_external(m);
@@ -245,7 +245,7 @@ TEST(Import, NamesTheClipNodeWhoseBoundsAllowNoFiniteValue) {
                  {"Clip 'clip'", "'high' is infinite"});
 }
 
-TEST(Import, RefusesExternalWeightsInADeviceWithoutReadingIt) {
+TEST(Import, RefusesExternalWeightsInADeviceFileWithoutReadingIt) {
   const TemporaryDirectory directory("millrace-import");
   OnnxModel m = small_model();
   make_external(m)->set_value("zero");
@@ -278,7 +278,7 @@ TEST(Import, RefusesExternalWeightsInAPipeOrFolderWithoutBlocking) {
   ::alarm(0);
 }
 
-TEST(Import, RefusesACycle) {
+TEST(Import, RefusesAModelWhoseNodesFormACycle) {
   OnnxModel m = small_model();
   m.node("Add", {"y", "b"}, "a");
   m.node("Relu", {"a"}, "b");

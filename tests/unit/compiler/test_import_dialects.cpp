@@ -77,7 +77,7 @@ TEST(ImportQonnx, QuantNodeRoundsToItsDeclaredBitWidth) {
   EXPECT_EQ(run(*program, {0, 3.5F, 0, 3.5F}), (std::vector<float>{7, -8, 5}));
 }
 
-TEST(ImportQonnx, AcceptsOldDomainNamesAndTheNewNameOfQuant) {
+TEST(ImportQonnx, AcceptsOldDomainNamesAndTheNewNameOfTheQuantOperator) {
   for (const char* domain : {"onnx.brevitas", "finn.custom_op.general", "qonnx.custom_op.general"})
     for (const char* type : {"Quant", "IntQuant"}) {
       OnnxModel m = quantised_layer();
@@ -145,7 +145,7 @@ TEST(ImportFinn, MultiThresholdCountsTheThresholdsThatItsInputReaches) {
   EXPECT_EQ(run(*sign, {-1, 0}), (std::vector<float>{-1, 1}));
 }
 
-TEST(ImportFinn, RefusesAMultiThresholdWhoseBiasIsNoMultipleOfHalfItsScale) {
+TEST(ImportFinn, RefusesAMultiThresholdNodeWhoseBiasIsNotAMultipleOfHalfItsScale) {
   expect_refused(thresholds(1, 0.3F, {0}), {"MultiThreshold 'mt'", "no multiple of half its out_scale"});
   expect_refused(thresholds(0, 0, {0}), {"MultiThreshold 'mt'", "out_scale that is not above 0"});
 }
@@ -188,7 +188,7 @@ TEST(ImportForms, TwoBitTensorsAreRead) {
   EXPECT_EQ(run(*program, {10, 20, 40, 3}), (std::vector<float>{20 - 40 - 6}));
 }
 
-TEST(ImportForms, WeightsBehindTransposeStayIntegers) {
+TEST(ImportForms, WeightsThatPassThroughATransposeStayIntegers) {
   OnnxModel m;
   m.input("x", {1, 2});
   m.pair("x", 1.0F, 0, "q");

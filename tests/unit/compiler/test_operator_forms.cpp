@@ -116,7 +116,7 @@ TEST(Operators, QLinearConvAndMatMulWithPerChannelScalesAreExact) {
 }
 
 /// The operators after ConvInteger are Add bias -> Cast -> Mul -> Relu -> QuantizeLinear, in this and in other orders.
-TEST(Operators, ConvIntegerWithBiasAndScaleInAnyOrderIsWithinOneStep) {
+TEST(Operators, ConvIntegerWithBiasAndScaleInAnyOrderIsWithinOneQuantisationStep) {
   for (const int order : {0, 1, 2, 3}) {
     OnnxModel m;
     m.input("x", {1, 3, 8, 7});
@@ -253,7 +253,7 @@ TEST(Operators, UnquantisedLayersRunOnTheHostAndANoteSaysWhy) {
   EXPECT_NE(notes_about(*c, "third").find("runs on the host: its weights 'v'"), std::string::npos);
 }
 
-TEST(Operators, RefusesAModelOfWhichEveryLayerComputesInFloats) {
+TEST(Operators, RefusesAModelInWhichEveryLayerComputesInFloats) {
   OnnxModel m;
   m.input("x", {1, 3, 8, 7});
   conv_weights(m, 4, 3, 1);
@@ -338,7 +338,7 @@ TEST(Operators, NamesAndOrderOfBlocksAreDeterministic) {
   EXPECT_TRUE(found) << "a valid file name from the node's";
 }
 
-TEST(Operators, GraphPrintsAndVerifiesAfterEveryPass) {
+TEST(Operators, GraphCanBePrintedAndIsValidAfterEveryPass) {
   OnnxModel m = with_image(3);
   conv_weights(m, 4, 3, 3);
   m.node("Conv", {"xq", "w"}, "conv");

@@ -70,7 +70,7 @@ INSTANTIATE_TEST_SUITE_P(
       return std::string(tested.param.type) + std::to_string(tested.index);
     });
 
-TEST(Operators, GeluWithTanhApproximationIsWithinOneStep) {
+TEST(Operators, GeluWithTanhApproximationIsWithinOneQuantisationStep) {
   OnnxModel m = with_function({"Gelu", 1 / 16.F, 20}, 3);
   for (auto& n : *m.proto().mutable_graph()->mutable_node())
     if (n.op_type() == "Gelu") {
@@ -173,7 +173,7 @@ TEST(Operators, PReluHasASlopeForEachChannel) {
   }
 }
 
-TEST(Operators, PReluWithANegativeSlopeBehindASumRunsOnTheHost) {
+TEST(Operators, PReluWithANegativeSlopeAfterASumRunsOnTheHost) {
   OnnxModel m = with_image(3);
   m.floats("slope", {3, 1, 1}, {0.25F, -1.0F, 0.5F});
   conv_weights(m, 3, 3, 3);

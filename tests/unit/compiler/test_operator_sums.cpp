@@ -127,7 +127,7 @@ TEST(Operators, GemmWithAlphaBetaAndTransposedOperandsIsExact) {
     }
 }
 
-TEST(Operators, ProductsOfSeveralMatricesAreExact) {
+TEST(Operators, BatchedMatrixProductsAreExact) {
   OnnxModel m;
   m.input("x", {1, 3, 5, 8});
   m.pair("x", 0.5F, 3, "xq");
@@ -138,7 +138,7 @@ TEST(Operators, ProductsOfSeveralMatricesAreExact) {
   expect_meaning(m);
 }
 
-TEST(Operators, BiasAndScaleBehindAProductOfPixelsArePartsOfTheProduct) {
+TEST(Operators, BiasAndScaleAfterAMatrixProductAreMergedIntoTheProduct) {
   OnnxModel m;
   m.input("x", {1, 32, 24,
                 8});  // the channels last; the product has more elements than may have constants of their own
@@ -154,7 +154,7 @@ TEST(Operators, BiasAndScaleBehindAProductOfPixelsArePartsOfTheProduct) {
   EXPECT_EQ(count_blocks(p, "convolution"), 1U);
 }
 
-TEST(Operators, ConstantsOfPixelsBehindAProductWithTwoReadersAreExact) {
+TEST(Operators, BiasAfterAMatrixProductThatHasTwoReadersIsExact) {
   OnnxModel m;
   m.input("x", {1, 4, 4, 8});
   m.pair("x", 0.5F, 3, "xq");
@@ -168,7 +168,7 @@ TEST(Operators, ConstantsOfPixelsBehindAProductWithTwoReadersAreExact) {
   expect_meaning(m);
 }
 
-TEST(Operators, AProductWithWeightsOnTheLeftIsExact) {
+TEST(Operators, AMatrixProductWithWeightsOnTheLeftIsExact) {
   OnnxModel m;
   m.input("x", {1, 8, 5});
   m.pair("x", 0.5F, 3, "xq");

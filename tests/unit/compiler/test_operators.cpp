@@ -79,7 +79,7 @@ TEST(Operators, OneDimensionalConvolutionIsExact) {
   expect_meaning(m);
 }
 
-TEST(Operators, ConvolutionWithArbitraryScaleIsWithinOneStep) {
+TEST(Operators, ConvolutionWithArbitraryScaleIsWithinOneQuantisationStep) {
   OnnxModel m = with_image(3);
   m.weights("w", {4, 3, 3, 3}, random_integers(108, -128, 127, 4), {0.0213F, 0.0347F, 0.0111F, 0.0457F});
   m.node("Conv", {"xq", "w"}, "conv");
@@ -172,7 +172,7 @@ TEST(Operators, ATransposeBetweenLayersIsExact) {
   expect_meaning(m);
 }
 
-TEST(Operators, BiasPerChannelBehindATransposeIsMergedIntoTheConvolution) {
+TEST(Operators, BiasPerChannelAfterATransposeIsMergedIntoTheConvolution) {
   OnnxModel m = with_image(3);
   conv_weights(m, 4, 3, 3);
   m.node("Conv", {"xq", "w"}, "conv");
@@ -189,7 +189,7 @@ TEST(Operators, BiasPerChannelBehindATransposeIsMergedIntoTheConvolution) {
   EXPECT_EQ(p.blocks.size(), 5U) << "quantise, rearrange, convolution, rearrange, dequantise";
 }
 
-TEST(Operators, BiasPerChannelBehindAReshapeIsMergedIntoTheConvolution) {
+TEST(Operators, BiasPerChannelAfterAReshapeIsMergedIntoTheConvolution) {
   OnnxModel m = with_image(3);
   conv_weights(m, 4, 3, 3);
   m.node("Conv", {"xq", "w"}, "conv");
@@ -240,7 +240,7 @@ TEST(Operators, GemmMultipliesTheProductButNotTheBiasByAlpha) {
   expect_meaning(m);
 }
 
-TEST(Operators, ABiasThatIsNoMultipleOfTheAccumulatorScaleIsRoundedAndReported) {
+TEST(Operators, ABiasThatIsNotAMultipleOfTheAccumulatorScaleIsRoundedAndReported) {
   OnnxModel m;
   m.input("x", {1, 16});
   m.pair("x", 0.5F, 3, "xq");
@@ -341,7 +341,7 @@ TEST(Operators, AResidualAdditionOfPowerOfTwoScalesIsExactForAllPairsOfBytes) {
   EXPECT_EQ(count_blocks(p, "add"), 1U);
 }
 
-TEST(Operators, ResidualAdditionOfArbitraryScalesIsWithinOneStep) {
+TEST(Operators, ResidualAdditionOfArbitraryScalesIsWithinOneQuantisationStep) {
   OnnxModel m = with_image(3);
   conv_weights(m, 3, 3, 1, {0.0123F});
   m.node("Conv", {"xq", "w"}, "conv");
@@ -463,7 +463,7 @@ TEST(Operators, ANonMonotonicFunctionOfASumRunsOnTheHost) {
   expect_on_host(mean, 0.125);
 }
 
-TEST(Operators, AProductOfTwoActivationsRunsOnTheHost) {
+TEST(Operators, AMatrixProductOfTwoActivationsRunsOnTheHost) {
   OnnxModel m;
   m.input("x", {1, 4, 6});
   m.pair("x", 0.5F, 1, "xq");

@@ -147,7 +147,7 @@ TEST_F(GeneratorPlugin, GeneratedModuleIsPartOfTheDesign) {
   EXPECT_NE(asked->find(R"("weights":[1,2,3,4,-1,-2,-3,-4])"), std::string::npos) << *asked;
 }
 
-TEST_F(GeneratorPlugin, APlanOnlyPluginIsRefusedForABuild) {
+TEST_F(GeneratorPlugin, APluginThatIsForPlanningOnlyIsRefusedForABuild) {
   const auto planning = saying(answer(kOffer, "false"));
   const Program program = one_layer();
   ASSERT_TRUE(planning->prepare(program).ok());
@@ -251,7 +251,7 @@ TEST_F(GeneratorPlugin, MissingAndUnexpectedFilesAreRefused) {
   expect(R"({"fc_plugin.sv":7})", "not a text");
 }
 
-TEST_F(GeneratorPlugin, CandidatesOfSeveralPluginsFollowTheOrderOfTheOption) {
+TEST_F(GeneratorPlugin, ImplementationsOfSeveralPluginsAreListedInTheOrderOfTheOptionPlugins) {
   const auto file = [&](const std::string& name, const std::string& answered) {
     const fs::path path = directory_.path() / name;
     std::ofstream(path) << "#!/bin/sh\ncat > /dev/null; echo '" << answered << "'\n";

@@ -197,7 +197,7 @@ TEST_F(PluginLibrary, FirstOfTwoPluginsTakesTheNode) {
     }
 }
 
-TEST_F(PluginLibrary, ReferenceAndFastExecutorComputeWithTheModelOfTheLibrary) {
+TEST_F(PluginLibrary, ReferenceAndFastExecutorCallTheCodeOfThePlugin) {
   auto graph = imported(exchange_model(), opened({kExample}));
   ASSERT_TRUE(graph.ok());
   auto whole = lowered(std::move(*graph));
@@ -287,7 +287,7 @@ TEST_F(PluginLibrary, FilesThatAreNoPluginsAreRefusedWithTheRemedy) {
             ErrorCode::kCorrupt);
 }
 
-TEST_F(PluginLibrary, LibraryThatMisbehavesIsReportedWithPluginAndNode) {
+TEST_F(PluginLibrary, ErrorNamesPluginAndNodeIfThePluginMisbehaves) {
   expect_fault("throw", {"partition() threw an exception: the disk is full of bees"});
   expect_fault("crash", {"asked for the nodes that it computes: ", "signal 6", "leave it out of --plugins"});
   expect_fault("hang", {"did not end within 1000 ms"}, 1000);
@@ -314,7 +314,7 @@ TEST_F(PluginLibrary, TextThatTheLibraryPrintsDoesNotDisturbItsAnswer) {
   EXPECT_TRUE(imported(relu_model(), opened({kFaulty})).ok());
 }
 
-TEST_F(PluginLibrary, ErrorOfAFailedModelNamesPluginAndBlockAndTheNextFrameSucceeds) {
+TEST_F(PluginLibrary, ErrorOfAFailedPluginNamesPluginAndBlockAndTheNextFrameSucceeds) {
   install(kFaulty);
   auto graph = imported(relu_model(), opened({kFaulty}));
   ASSERT_TRUE(graph.ok()) << graph.error().message();

@@ -86,7 +86,7 @@ std::vector<Random> random_cases(int count, unsigned seed) {
   return cases;
 }
 
-TEST(Requantise, EveryRoundingMethodMatchesBruteForceForEveryAccumulator) {
+TEST(Requantise, EveryRoundingMethodMatchesBruteForceForEveryAccumulatorValue) {
   std::map<Requantise::Form, int> seen;
   for (unsigned seed = 2024; seed < 2060; ++seed) {
     for (const Random& c : random_cases(1000, seed)) {
@@ -179,7 +179,7 @@ TEST(Requantise, AllChannelsUseTheSameRoundingMethod) {
   EXPECT_EQ(mixed->zero_point, 3);
 }
 
-TEST(Requantise, FindsTheParityOfAZeroPointOutsideTheRangeOfResults) {
+TEST(Requantise, FindsWhetherAZeroPointOutsideTheRangeOfResultsIsEvenOrOdd) {
   // All sums are at least 3, and the result for the smallest sum does not show whether the zero point is even or odd.
   const RequantiseProblem p = problem_of({Qlinear{0.5F, 7, -128, 127}}, {3, 150});
   const auto r = solve(p);

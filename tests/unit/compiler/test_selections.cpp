@@ -258,7 +258,7 @@ TEST(Selections, PadOfOneDimensionalDataIsExact) {
   EXPECT_EQ(count_blocks(expect_meaning(m), "float_operator"), 0U);
 }
 
-TEST(Selections, LayerReadsIntegersBehindAPadThatHasNoQuantiser) {
+TEST(Selections, LayerReadsIntegersAfterAPadThatHasNoQuantiser) {
   const Program p = between_layers(
       [](OnnxModel& m) {
         m.node("Pad", {"a", m.int64s("pads", {0, 0, 1, 2, 0, 0, 0, 3})}, "b");

@@ -5,7 +5,7 @@
 namespace millrace::compiler::variants::test_variants {
 namespace {
 
-TEST(Variants, VariantDominatesAnotherIfWorseInNoFigureAndBetterInOne) {
+TEST(Variants, AVariantDominatesAnotherIfItIsBetterInOneFigureAndWorseInNone) {
   const Figures a{1, 1e-6, 1e-5, 0.5};
   EXPECT_FALSE(dominates(a, a));
   EXPECT_TRUE(dominates(a, {1, 2e-6, 1e-5, 0.5}));

@@ -82,7 +82,7 @@ class HandOverTest : public testing::Test {
   Dispatcher old_{old_cards_, 3}, next_{next_cards_, 1};
 };
 
-TEST_F(HandOverTest, FrameSubmittedWhileHeldFramesFailDoesNotFail) {
+TEST_F(HandOverTest, AFrameSubmittedWhileWaitingFramesFailIsNotFailedWithThem) {
   TestFrame first(1, 1, 0), second(1, 1, 0), late(1, 1, 0);
   const auto submit_late = [&] {
     old_cards_->come_back();
@@ -102,7 +102,7 @@ TEST_F(HandOverTest, FrameSubmittedWhileHeldFramesFailDoesNotFail) {
   EXPECT_EQ(old_cards_->taken, std::vector{&late.frame});
 }
 
-TEST_F(HandOverTest, SuccessorWithAFullQueueAcceptsHeldFramesAndRefusesNewFrames) {
+TEST_F(HandOverTest, ANewVersionWithAFullQueueAcceptsHandedOverFramesAndRefusesNewFrames) {
   TestFrame waits(1, 1, 0), fresh(1, 1, 0);
   ASSERT_TRUE(next_.submit(waits.frame).ok());
   const std::uint64_t before = allocations_of_this_thread();

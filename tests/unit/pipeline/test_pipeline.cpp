@@ -23,7 +23,7 @@ std::unique_ptr<Pipeline> open_or_fail(FakeWorld& world, PipelineOptions options
   return opened.ok() ? std::move(*opened) : nullptr;
 }
 
-TEST(Pipeline, AFramePassesHostStagesCardsAndLinks) {
+TEST(Pipeline, AFramePassesThroughHostStagesCardsAndLinks) {
   FakeWorld world(chain_of_three(), chain_cluster(3));
   const auto pipeline = open_or_fail(world);
   ASSERT_TRUE(pipeline);
@@ -67,7 +67,7 @@ TEST(Pipeline, RecordsTheTimesOfTheLast1024Frames) {
   }
 }
 
-TEST(Pipeline, ForksJoinsAndLateInputsNeverMixFrames) {
+TEST(Pipeline, BranchesThatForkAndJoinNeverMixFramesEvenIfInputsAreLate) {
   FakeWorld world(diamond(), chain_cluster(3));
   const auto pipeline = open_or_fail(world);
   ASSERT_TRUE(pipeline);

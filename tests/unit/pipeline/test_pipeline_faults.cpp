@@ -88,7 +88,7 @@ std::unique_ptr<FakeWorld> world_over_udp() {
   return std::make_unique<FakeWorld>(std::move(plan), std::move(cluster));
 }
 
-TEST_F(PipelineFaults, AUdpLinkThatDoesNotComeUpIsNamed) {
+TEST_F(PipelineFaults, ErrorNamesAUdpLinkThatDoesNotComeUp) {
   world_ = world_over_udp();
   const auto opened = open_on(*world_, quick());
   ASSERT_FALSE(opened.ok());
@@ -98,7 +98,7 @@ TEST_F(PipelineFaults, AUdpLinkThatDoesNotComeUpIsNamed) {
 }
 
 // A link cannot come up if one of its cards is lost. Then the error must name the card, not the cable.
-TEST_F(PipelineFaults, ACardThatIsLostWhileItsLinksComeUpIsNamed) {
+TEST_F(PipelineFaults, ErrorNamesACardThatIsLostWhileItsLinksComeUp) {
   for (const std::uint32_t victim : {0U, 1U, 2U}) {
     world_ = world_over_udp();
     std::thread killer([&] {
@@ -116,7 +116,7 @@ TEST_F(PipelineFaults, ACardThatIsLostWhileItsLinksComeUpIsNamed) {
 }
 
 // The pause between attempts to load a card must not delay the recovery from a lost link: the card works.
-TEST_F(PipelineFaults, ALostLinkIsNotFollowedByThePauseOfALostCard) {
+TEST_F(PipelineFaults, RecoveryFromALostLinkDoesNotWaitForThePauseBetweenCardReloads) {
   PipelineOptions slow = quick();
   slow.restart_backoff_initial = slow.restart_backoff_maximum = 40s;
   open(chain_of_three(), slow);

@@ -48,7 +48,7 @@ class PipelineResets : public testing::Test {
   std::unique_ptr<Pipeline> pipeline_;
 };
 
-TEST_F(PipelineResets, TriesUnitThenShellThenDevice) {
+TEST_F(PipelineResets, ResetsComputeUnitsThenTheShellThenTheDevice) {
   open(10s);
   world_->support_resets(1, {ResetStep::kDevice});
   ASSERT_NO_FATAL_FAILURE(lose(1, 1));
@@ -60,7 +60,7 @@ TEST_F(PipelineResets, TriesUnitThenShellThenDevice) {
   EXPECT_TRUE(works());
 }
 
-TEST_F(PipelineResets, LeavesLaterStepsOutOnceTheCardWorks) {
+TEST_F(PipelineResets, SkipsTheLaterResetsOnceTheCardWorks) {
   open(10s);
   world_->support_resets(1, {ResetStep::kUnit, ResetStep::kShell, ResetStep::kDevice});
   ASSERT_NO_FATAL_FAILURE(lose(1, 1));
@@ -71,7 +71,7 @@ TEST_F(PipelineResets, LeavesLaterStepsOutOnceTheCardWorks) {
   EXPECT_TRUE(works());
 }
 
-TEST_F(PipelineResets, BeginsWithTheNextStepIfTheCardIsSoonLostAgain) {
+TEST_F(PipelineResets, BeginsWithTheNextStrongerResetIfTheCardIsSoonLostAgain) {
   open(10s);
   world_->support_resets(1, {ResetStep::kUnit, ResetStep::kShell, ResetStep::kDevice});
   for (std::uint64_t loss = 1; loss <= 4; ++loss) ASSERT_NO_FATAL_FAILURE(lose(1, loss));
@@ -80,7 +80,7 @@ TEST_F(PipelineResets, BeginsWithTheNextStepIfTheCardIsSoonLostAgain) {
   EXPECT_EQ(pipeline_->status().cards.at(1).programmed, 3U);
 }
 
-TEST_F(PipelineResets, BeginsWithTheUnitAgainAfterACalmTime) {
+TEST_F(PipelineResets, BeginsWithTheComputeUnitsAgainAfterATimeWithoutLosses) {
   open(1ms);
   world_->support_resets(1, {ResetStep::kUnit, ResetStep::kShell, ResetStep::kDevice});
   ASSERT_NO_FATAL_FAILURE(lose(1, 1));
@@ -90,7 +90,7 @@ TEST_F(PipelineResets, BeginsWithTheUnitAgainAfterACalmTime) {
   EXPECT_EQ(world_->tried_resets(1), (Steps{ResetStep::kUnit, ResetStep::kUnit}));
 }
 
-TEST_F(PipelineResets, GoesOnWithTheNextStepIfTheCardDoesNotLoadAfterOne) {
+TEST_F(PipelineResets, TriesTheNextStrongerResetIfTheImageDoesNotLoadAfterOne) {
   open(10s);
   world_->support_resets(1, {ResetStep::kUnit, ResetStep::kDevice});
   world_->refuse_loads(1, 1);

@@ -37,14 +37,14 @@ TEST(Schedule, HostStagesRunAtSubmissionOrWhenTheResultsOfCardsArrive) {
   EXPECT_TRUE(schedule.kept_inputs.empty());
 }
 
-TEST(Schedule, KeepsAnInputThatALaterStageReads) {
+TEST(Schedule, KeepsAModelInputUntilALaterHostStageHasReadIt) {
   PlanBuilder builder;
   builder.input("x").input("z").card("p", {"x"}, 2).host("join", {"p", "z"}, 3).output("y", "join");
   const Schedule schedule = derive(builder.build());
   EXPECT_EQ(schedule.kept_inputs, std::vector<std::uint32_t>{1});
 }
 
-TEST(Schedule, AStageThatReadsAResultTwiceWaitsForTheResultOnce) {
+TEST(Schedule, AHostStageThatReadsAResultTwiceWaitsForTheResultOnlyOnce) {
   PlanBuilder builder;
   builder.input("x")
       .card("a", {"x"}, 1)
