@@ -47,7 +47,7 @@ void Engine::card_loop(std::uint32_t position) {
     }
     if (has_egress && session_.load() != served) {
       std::unique_lock lock(mutex_);
-      if (phase_.load() == Phase::kRunning && !card_thread.lost.load()) {
+      if (in_session() && !card_thread.lost.load()) {
         served = session_.load();
         card_thread.in_session = true;
         const std::uint64_t first = session_first_;
@@ -93,7 +93,7 @@ bool Engine::take_result(std::uint32_t position, std::uint32_t index, std::uint6
       report_loss(position, "it is lost");
       return false;
     }
-    if (card_threads_[position].lost.load() || phase_.load() != Phase::kRunning) return false;
+    if (card_threads_[position].lost.load() || !in_session()) return false;
     if (fleet_.card(position).supervisor_ended()) {
       report_loss(position, read_fault(position));
       return false;
@@ -113,7 +113,7 @@ bool Engine::take_result(std::uint32_t position, std::uint32_t index, std::uint6
   if (trailer->magic != abi::StatusTrailer{}.magic || trailer->epoch != epoch ||
       trailer->sequence != sequence || trailer->status != abi::FrameStatus::kOk ||
       trailer->payload_bytes != plan.bytes) {
-    if (phase_.load() == Phase::kRunning) {
+    if (in_session()) {
       report_loss(std::nullopt, "unit " + plan.unit + " did not bring frame " + std::to_string(sequence));
     }
     return false;

@@ -110,8 +110,19 @@ class Engine final : public Pipeline {
   void stop(std::chrono::milliseconds bound) override;
 
  private:
-  enum class Phase : std::uint8_t { kStarting, kRunning, kFlushing, kStopped };
+  enum class Phase : std::uint8_t {
+    kStarting,
+    kProving,  // the cards compute only the deployment's known frame
+    kRunning,
+    kFlushing,
+    kStopped
+  };
   bool ending() const { return phase_.load() == Phase::kStopped; }
+  /// Whether the cards compute frames.
+  bool in_session() const {
+    const Phase phase = phase_.load();
+    return phase == Phase::kRunning || phase == Phase::kProving;
+  }
 
   struct Slot {
     std::atomic<Frame*> frame{nullptr};          // whoever completes the frame swaps in null
@@ -162,6 +173,7 @@ class Engine final : public Pipeline {
   void complete(Frame& frame, Status status);
   bool has_free_slot();  // whether the next frame has a slot; called with mutex_ held
   void tell_watcher();   // called without mutex_
+  bool is_known(const Frame& frame) const { return known_ && &frame == &known_->frame; }
   Slot& slot_of(std::uint64_t sequence) { return slots_[sequence % options_.slots]; }
   std::uint32_t slot_index(std::uint64_t sequence) const {
     return static_cast<std::uint32_t>(sequence % options_.slots);
@@ -195,6 +207,11 @@ class Engine final : public Pipeline {
   Status reload(std::uint32_t position, bool image_stays);
   bool resume();
   bool await_links();
+  void make_known_frame();
+  bool prove();
+  bool prove_after_reset();
+  Status compute_known_frame();
+  Status compare_known_results() const;
   bool a_card_is_lost();
   void log_losses();
   bool is_new(const std::string& text);
@@ -239,6 +256,14 @@ class Engine final : public Pipeline {
   std::string lost_reason_;
   std::vector<std::string> unlogged_losses_;  // losses to log when mutex_ is free
   bool stuck_before_ = false;                 // whether an earlier session also got no frames back
+
+  // The known frame of the deployment, or null if it is not to be checked.
+  struct KnownFrame {
+    Frame frame;
+    std::vector<std::vector<std::byte>> inputs, outputs;
+    bool done = false;  // protected by mutex_
+  };
+  std::unique_ptr<KnownFrame> known_;
 
   // The members below are used only by the recovery thread.
   std::chrono::milliseconds backoff_{0};

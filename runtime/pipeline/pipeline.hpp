@@ -74,6 +74,8 @@ struct PipelineOptions {
   // with kUnavailable and a hanging card is loaded again. Must be longer than any card needs for a frame.
   std::chrono::milliseconds stuck_after{10000};
   std::chrono::milliseconds stuck_after_deadline{2000};
+  // Whether cards that were just loaded must compute the deployment's known frame, before clients' frames are accepted.
+  bool check_known_answer = false;
   // Called with a card's name whenever the card was programmed. The call may come from any thread, and from several
   // threads at once.
   std::function<void(const std::string& card)> on_programmed = {};

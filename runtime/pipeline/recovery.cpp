@@ -58,6 +58,7 @@ Status Engine::start(const CardSource& source) {
   for (std::uint32_t position = 0; position < fleet_.size(); ++position) {
     card_threads_[position].thread = std::thread([this, position] { card_loop(position); });
   }
+  if (!prove() && !prove_after_reset()) return Error(ErrorCode::kEnvironment, lost_reason_);
   recovery_thread_ = std::thread([this] { run_recovery(); });
   observer_.emplace(fleet_);
   return {};
@@ -137,8 +138,8 @@ void Engine::note_loss(std::optional<std::uint32_t> position, const std::string&
   const bool is_news = !position || !card_threads_[*position].lost.exchange(true);
   if (is_news) unlogged_losses_.push_back(text);
   if (is_news && position) card_threads_[*position].loss = text;
-  if (phase_.load() == Phase::kRunning || phase_.load() == Phase::kStarting) lost_reason_ = text;
-  if (phase_.load() == Phase::kRunning) phase_.store(Phase::kFlushing);
+  if (in_session() || phase_.load() == Phase::kStarting) lost_reason_ = text;
+  if (in_session()) phase_.store(Phase::kFlushing);
   recovery_wake_.notify_all();
   card_wake_.notify_all();
 }
@@ -200,7 +201,7 @@ void Engine::recover() {
     flush();
     log_losses();
     if (!back_off()) return;
-    const bool running = bring_back() && resume();
+    const bool running = bring_back() && resume() && prove();
     log_losses();
     if (running) {
       logged_.clear();
@@ -282,7 +283,7 @@ void Engine::wait_for_runs(std::uint32_t position) {
   wait_until_quiet();
 }
 
-// Enables the links, starts the egress runs and lets frames in. Called when all cards have the same epoch (the number
+// Enables the links and starts the egress runs, so that the cards can compute frames. Called when all cards have the same epoch (the number
 // that a flush raises).
 bool Engine::resume() {
   const auto at_each_card = [&](auto action) {
@@ -309,7 +310,7 @@ bool Engine::resume() {
   session_first_ = next_sequence_;
   session_.fetch_add(1);
   last_resume_ = Clock::now();
-  if (!ending()) phase_.store(Phase::kRunning);
+  if (!ending()) phase_.store(Phase::kProving);
   card_wake_.notify_all();
   return true;
 }

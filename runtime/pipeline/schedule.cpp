@@ -125,7 +125,8 @@ class Deriver {
         std::optional<std::uint32_t> value;
         if (const Key key{partition.name, port.name}; !values_.contains(key))
           value = add_value(key, bytes, true);
-        schedule_.egresses.push_back({endpoint, port.compute_unit, bytes, value});
+        schedule_.egresses.push_back(
+            {endpoint, port.compute_unit, bytes, value, {partition.name, port.name}});
       }
     }
     return {};

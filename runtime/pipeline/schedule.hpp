@@ -35,6 +35,7 @@ struct Schedule {
     std::string unit;
     std::uint64_t bytes = 0;
     std::optional<std::uint32_t> value;  // nothing: drop the bytes, which another unit also sends
+    plan::PortRef port;                  // the output port whose tensor the unit sends
   };
   enum class TaskKind : std::uint8_t { kStage, kIngress, kFinish };
   struct Task {

@@ -77,11 +77,24 @@ static void fields(Fields& io, PortPlan& plan) {
   io(plan.endpoint, plan.partition, plan.port, plan.steps);
 }
 
+static void fields(Fields& io, KnownAnswer::Input& input) {
+  io(input.lowest, input.highest, input.step);
+}
+
+static void fields(Fields& io, KnownAnswer::Result& result) {
+  io(result.port, result.sha256);
+}
+
+static void fields(Fields& io, KnownAnswer& known) {
+  io(known.seed, known.inputs, known.results);
+}
+
 static void fields(Fields& io, Deployment& deployment) {
   io(deployment.schema_version, deployment.generator, deployment.model, deployment.endpoints,
      deployment.images, deployment.partitions, deployment.channels, deployment.communication,
      deployment.digest);
   io.unless(1U, deployment.replicas);
+  io(deployment.known_answer);
 }
 
 namespace {

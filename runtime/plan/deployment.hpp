@@ -177,6 +177,26 @@ struct PortPlan {
   bool operator==(const PortPlan&) const = default;
 };
 
+/// A frame and the results that working cards return for it. A pipeline computes the frame on cards that were just loaded,
+/// before it accepts frames of clients (PipelineOptions::check_known_answer).
+struct KnownAnswer {
+  struct Input {
+    // Each element is step * n, where n is a random integer in lowest..highest.
+    std::int32_t lowest = 0, highest = 0;
+    float step = 1;  // 1 for inputs of integers
+    bool operator==(const Input&) const = default;
+  };
+  struct Result {
+    PortRef port;        // an output of a partition on a card that the host reads
+    std::string sha256;  // of the port's tensor in storage form
+    bool operator==(const Result&) const = default;
+  };
+  std::uint64_t seed = 0;
+  std::vector<Input> inputs;  // for each input of the model, in order
+  std::vector<Result> results;
+  bool operator==(const KnownAnswer&) const = default;
+};
+
 struct Deployment {
   std::uint32_t schema_version = kSchemaVersion;
   std::string generator;  // program that wrote the deployment: "millrace 0.1.0"
@@ -187,7 +207,8 @@ struct Deployment {
   std::vector<Channel> channels;
   std::vector<PortPlan> communication;
   std::uint32_t replicas = 1;  // number of pipelines, each on different cards; 1..kMostReplicas
-  std::string digest;          // sha256 over all members above; identifies the deployment
+  std::optional<KnownAnswer> known_answer;
+  std::string digest;  // sha256 over all members above; identifies the deployment
   bool operator==(const Deployment&) const = default;
 
   const Partition* find_partition(const std::string& name) const;

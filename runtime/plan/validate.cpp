@@ -12,6 +12,7 @@
 #include "runtime/base/text.hpp"
 #include "runtime/plan/deployment.hpp"
 #include "runtime/plan/image.hpp"
+#include "runtime/plan/known_answer.hpp"
 #include "runtime/plan/parameters.hpp"
 
 namespace millrace::runtime::plan {
@@ -350,6 +351,31 @@ Status check_communication(const Deployment& d) {
                         std::get<bool>(end) ? "no port sends it" : "no port receives it");
 }
 
+Status check_known_answer(const Deployment& deployment) {
+  if (!deployment.known_answer) return {};
+  const KnownAnswer& known = *deployment.known_answer;
+  if (known.inputs.size() != deployment.model.inputs.size())
+    return bad_deployment("known_answer.inputs", "the model has another number of inputs");
+  for (std::size_t i = 0; i < known.inputs.size(); ++i) {
+    const std::string where = "known_answer.inputs[" + std::to_string(i) + "]";
+    if (!has_known_inputs(deployment.model.inputs[i].datatype))
+      return bad_deployment(where, "the model's input is " + deployment.model.inputs[i].datatype);
+    if (known.inputs[i].lowest > known.inputs[i].highest || !std::isfinite(known.inputs[i].step))
+      return bad_deployment(where, "lowest must not be above highest, and step must be finite");
+  }
+  for (const KnownAnswer::Result& result : known.results) {
+    const bool read =
+        std::any_of(deployment.channels.begin(), deployment.channels.end(), [&](const Channel& channel) {
+          return channel.producer == result.port && passes_hosts(channel.transport);
+        });
+    const Partition* const partition = deployment.find_partition(result.port.partition);
+    if (!read || partition == nullptr || partition->kind == PartitionKind::kHost)
+      return bad_deployment("known_answer.results", "no card sends '" + result.port.partition + "." +
+                                                        result.port.port + "' to the host");
+  }
+  return {};
+}
+
 }  // namespace
 
 Status validate(const Deployment& deployment) {
@@ -363,6 +389,7 @@ Status validate(const Deployment& deployment) {
   MILLRACE_TRY(check_places(deployment));
   MILLRACE_TRY(ChannelChecker(deployment).check());
   MILLRACE_TRY(check_communication(deployment));
+  MILLRACE_TRY(check_known_answer(deployment));
   if (deployment.digest != compute_digest(deployment))
     return bad_deployment("digest", "does not match the plan; it was altered");
   return {};

@@ -85,6 +85,7 @@ models::PipelineSource pipeline_source(const Settings& settings, const runtime::
                                        const runtime::pipeline::CardSource& cards,
                                        server::metrics::Metrics& metrics) {
   PipelineOptions options = pipeline_options(settings);
+  options.check_known_answer = !cluster.emulated || settings.manners == "hardware";
   options.on_programmed = [&metrics](const std::string& card) {
     metrics.count("millrace_programmings_total",
                   "Number of times that an image was loaded on the card, for any version of any model.",

@@ -194,6 +194,7 @@ class FakeCard final : public card::Card {
     state().tried_resets.push_back(step);
     if (!state().resets.contains(step)) return card::Card::reset(step);
     state().hung = false;
+    state().flaw = FakeWorld::Flaw::kNone;
     for (auto& [name, unit] : state().units)
       for (auto& [slot, run] : unit.runs) run.state = RunState::kDone;
     return {};
@@ -272,7 +273,7 @@ std::uint32_t FakeWorld::epoch(std::uint32_t card) {
 void FakeWorld::deliver(std::uint32_t card, const std::string& partition, const std::string& port,
                         Stamp stamp, Bytes data) {
   State& state = cards_[card];
-  if (!state.alive || state.hung || stamp.first != epoch(card)) return;
+  if (!state.alive || state.hung || state.flaw == Flaw::kNoResults || stamp.first != epoch(card)) return;
   if (state.drop) {
     state.drop = false;
     for (auto& [name, unit] : state.units) {
@@ -298,7 +299,8 @@ void FakeWorld::deliver(std::uint32_t card, const std::string& partition, const 
   for (std::size_t i = 0; i < program.inputs.size(); ++i)
     inputs.push_back(frame.at("in" + std::to_string(i)));
   state.inputs[partition].erase(stamp);
-  const Bytes result = kernels::reference::run(program, inputs).at(0);
+  Bytes result = kernels::reference::run(program, inputs).at(0);
+  if (state.flaw == Flaw::kWrongResults) result.back() ^= std::byte{1};
   for (const plan::ImagePartition& held : plan_.records.at(state.image).partitions) {
     if (held.name != partition) continue;
     for (const plan::ImagePort& out : held.ports) {
@@ -367,6 +369,11 @@ void FakeWorld::flush(std::uint32_t card) {
     }
   }
   match(card);
+}
+
+void FakeWorld::set_flaw(std::uint32_t card, Flaw flaw) {
+  const std::lock_guard lock(mutex_);
+  cards_[card].flaw = flaw;
 }
 
 void FakeWorld::kill(std::uint32_t card) {

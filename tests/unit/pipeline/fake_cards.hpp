@@ -46,6 +46,9 @@ class FakeWorld {
   void support_resets(std::uint32_t card, std::set<runtime::card::ResetStep> steps);
   /// Returns the steps of all calls of Card::reset(), supported or not, in their order.
   std::vector<runtime::card::ResetStep> tried_resets(std::uint32_t card);
+  enum class Flaw { kNone, kWrongResults, kNoResults };
+  /// Makes the card compute wrong results, or lose all frames, until a reset that it supports.
+  void set_flaw(std::uint32_t card, Flaw flaw);
   /// Makes the card lose its next frame without dying. The egress run ends as dropped.
   void drop_next(std::uint32_t card);
   /// Alters the next status trailer (which follows a frame's payload) that is fetched from the card.
@@ -87,6 +90,7 @@ class FakeWorld {
   struct State {
     bool alive = false, stalled = false, open = false, drop = false, supervised = false, hung = false,
          held = false, registers_hung = false;
+    Flaw flaw = Flaw::kNone;
     std::uint32_t refuse = 0, loads = 0, parameter_loads = 0;
     std::set<runtime::card::ResetStep> resets;
     std::vector<runtime::card::ResetStep> tried_resets;
