@@ -127,7 +127,7 @@ TEST_F(Bench, SweepsConnectionCountsAndComparesWithAnEarlierReport) {
   refused({"--compare", (directory_.path() / "none").string()}, 2, "none");
 }
 
-TEST_F(Bench, WritesAHistogramPerRunAndNoEnergyForEmulatedCards) {
+TEST_F(Bench, WritesAHistogramForEachRunAndReportsNoEnergyForEmulatedCards) {
   const auto file = directory_.path() / "latency.hgrm";
   const json::value sweep = measured(http_, {"--concurrency", "1,2", "--histogram", file.string()});
   for (const char* connections : {".1", ".2"}) {

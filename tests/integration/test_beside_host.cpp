@@ -103,7 +103,7 @@ TEST_F(ResidualAroundHostLayer, TwoCardsUseTheirCableIfLatencyIsTheObjective) {
   expect_right(net, cluster, two);
 }
 
-TEST_F(ResidualAroundHostLayer, TheCableCarriesTheTensorIfTheHostHasNoTimeForACopy) {
+TEST_F(ResidualAroundHostLayer, TheCableCarriesTheTensorIfTheHostHasNoTimeToCopyIt) {
   const fs::path net = write(residual_around_host_net(1));
   const Words two = {"--partitions", "2", "--objective", "latency"};
   const json::value direct = planned(net, cards(2, true), two);

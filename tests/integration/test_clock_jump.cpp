@@ -50,7 +50,7 @@ std::vector<std::string> shifted(const std::string& path) {
           "ASAN_OPTIONS=verify_asan_link_order=0"};
 }
 
-TEST(ClockJump, ClockChangeNeitherExpiresRequestsNorChangesAnswers) {
+TEST(ClockJump, ChangingTheSystemClockNeitherExpiresRequestsNorChangesAnswers) {
   RepositoryHost host;
   host.add("1", chain_program(6));
   host.add("2", trained_again(chain_program(6)));
@@ -96,7 +96,7 @@ TEST(ClockJump, ClockChangeNeitherExpiresRequestsNorChangesAnswers) {
   EXPECT_EQ(host.server().stop(SIGTERM), 0) << host.server().err();
 }
 
-TEST(ClockJump, ClockChangeDoesNotMoveTheDeadlinesOfWaitingRequests) {
+TEST(ClockJump, ChangingTheSystemClockDoesNotMoveTheDeadlinesOfWaitingRequests) {
   RepositoryHost host;
   host.add("1", chain_program(6));
   const std::string path = host.scratch() / "shift";

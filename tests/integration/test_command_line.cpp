@@ -58,7 +58,7 @@ class CommandLine : public ::testing::Test {
   TemporaryDirectory dir_{"millrace-cli"};
 };
 
-TEST_F(CommandLine, CoverageExitCodeTellsAnUnsupportedNodeFromABadFile) {
+TEST_F(CommandLine, CoverageExitCodeDistinguishesAnUnsupportedNodeFromABadFile) {
   const Outcome good = millrace({"coverage", kModel.string()});
   EXPECT_EQ(good.exit_code, 0) << good.err;
   EXPECT_NE(good.out.find("416,520  100.0 %"), std::string::npos) << good.out;
@@ -289,7 +289,7 @@ TEST_F(CommandLine, VerifyRefusesAnUnwritableDumpDirectoryBeforeItRunsFrames) {
                {kModel, "give --dump-tensors a directory"});
 }
 
-TEST_F(CommandLine, LackOfMemoryForEmulatedCardsIsAnEnvironmentError) {
+TEST_F(CommandLine, LackOfMemoryForEmulatedCardsIsReportedAsAnErrorOfTheEnvironment) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "a sanitizer's own map needs more address space than this test leaves";
 #endif

@@ -114,7 +114,7 @@ TEST_F(CompileAtomicity, AnInterruptedCompileKeepsTheOlderDeployment) {
   EXPECT_EQ(*read_text_file(target_ / "CHECKSUMS"), *before);
 }
 
-TEST_F(CompileAtomicity, CompileRemovesFilesOfAKilledRunButNotOfALivingOne) {
+TEST_F(CompileAtomicity, CompileRemovesFilesOfAKilledCompilerButNotOfARunningCompiler) {
   BackgroundProgram living(on_a_slow_disk(compile()));
   ASSERT_TRUE(wait_until([&] { return is_writing(); })) << living.err();
   const Words of_living = left();

@@ -143,7 +143,7 @@ TEST_F(CompileOutput, InspectShowsASingleImage) {
   expect(inspect(target_ / "images/image1.xclbin", false).out, "checksum  verified");
 }
 
-TEST_F(CompileOutput, DumpAfterOptionPrintsTheGraphAndRefusesAnUnknownStep) {
+TEST_F(CompileOutput, OptionDumpAfterPrintsTheGraphAfterACompilerStepAndRefusesUnknownSteps) {
   const Outcome good = compile({"--quiet", "--dump-after", "import"});
   ASSERT_EQ(good.exit_code, 0) << good.err;
   expect(good.err, "--- after import");

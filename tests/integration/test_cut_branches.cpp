@@ -128,7 +128,7 @@ TEST_F(CutBranches, IntermediateCardsRelayATensorIfNoDirectCableExists) {
   expect_bytes_of(whole, 4, 5);
 }
 
-TEST_F(CutBranches, NetCutInsideABranchJoinsItsBranchesCorrectly) {
+TEST_F(CutBranches, NetworkThatIsCutInsideABranchGivesTheSameOutputs) {
   const auto whole = branch_program();
   cut(whole, emulated_row(), {"conv0", "conv2", "conv4"});
   expect_bytes_of(whole, 3, 3);

@@ -102,7 +102,7 @@ TEST(EmulatedBackend, ErrorNamesAMissingLibraryOrAnInvalidClusterOrOption) {
       code(ErrorCode::kInvalidInput), "speed=11");
 }
 
-TEST(EmulatedBackend, AcceptsMannersForEmulatedCardsOnly) {
+TEST(EmulatedBackend, AcceptsTheOptionMannersForEmulatedCardsOnly) {
   auto real = test_cluster();
   real.emulated = false;
   const auto refused =
@@ -144,7 +144,7 @@ TEST(EmulatedTopology, ParsingAPrintedTopologyGivesTheSameTopology) {
   }
 }
 
-TEST(EmulatedTopology, MannersOfHardwareHaveTheTimesOfHardwareUnlessTheTextGivesOthers) {
+TEST(EmulatedTopology, OptionMannersHardwareSetsTheDelaysOfHardwareUnlessTheTextGivesOthers) {
   using std::chrono::milliseconds;
   emulator::Topology::Options options;
   ASSERT_TRUE(emulator::parse_options("program_time=30 manners=hardware start_cost=1500", options).ok());

@@ -117,7 +117,7 @@ TEST(EmulatedCard, ExecutesQueuedRunsOfAComputeUnitInOrder) {
 TEST(EmulatedCard, IgnoresHostDataThatWereNotSyncedToTheCard) {
   const auto image = load(0, host_to_host());
   xrt::kernel kernel(device(0), image, "millrace_ingress:{p_in0}");
-  xrt::bo buffer(device(0), 4096, kernel.group_id(0));
+  xrt::bo buffer(device(0), 4096, static_cast<xrt::memory_group>(kernel.group_id(0)));
   const auto frame = random_frame(kElements, 5);
   std::memcpy(buffer.map<std::byte*>(), frame.data(), kElements);
   Opened card(0, image);
@@ -148,7 +148,7 @@ TEST(EmulatedCard, MarksFramesOfAnotherEpochAsDropped) {
   EXPECT_EQ(card.control.read(abi::kRegEpoch), 2u);
 }
 
-TEST(EmulatedCard, EndsAnEgressRunAsDroppedWhenALaterFrameArrivesInstead) {
+TEST(EmulatedCard, MarksAnEgressRunAsDroppedIfALaterFrameArrivesInsteadOfItsOwn) {
   const auto image = load(0, host_to_host());
   Opened card(0, image);
   EgressUnit later(0, image, "p_out0", kElements);
@@ -164,7 +164,7 @@ TEST(EmulatedCard, EndsAnEgressRunAsDroppedWhenALaterFrameArrivesInstead) {
   EXPECT_EQ(later.frame(), expected(program(), frame));
 }
 
-TEST(EmulatedCard, JoinDropsAFrameIfOneOfItsInputsIsLost) {
+TEST(EmulatedCard, ALayerWithTwoInputsDropsAFrameIfOneInputIsLost) {
   const auto add = add_program(kElements);
   const auto image = load(
       0, container(image_data(add, {{"a", Kind::kIngress}, {"b", Kind::kIngress}, {"out0", Kind::kEgress}})));
@@ -190,7 +190,7 @@ TEST(EmulatedCard, ARunWithABadAddressOrSizeEndsWithAnError) {
   const auto image = load(0, host_to_host());
   xrt::kernel in(device(0), image, "millrace_ingress:{p_in0}"),
       out(device(0), image, "millrace_egress:{p_out0}");
-  xrt::bo buffer(device(0), 4096, in.group_id(0));
+  xrt::bo buffer(device(0), 4096, static_cast<xrt::memory_group>(in.group_id(0)));
   const auto state_of = [&](xrt::kernel& kernel, std::uint64_t offset, std::uint32_t bytes) {
     xrt::run run(kernel);
     run.set_arg(0, buffer);
@@ -227,7 +227,7 @@ TEST(EmulatedCard, AbortsARunThatHangs) {
   EXPECT_EQ(card.run(frame, 1), expected(program(), frame));
 }
 
-TEST(EmulatedCard, SupervisorRunEndsWhenTheHostWritesTheStopRegister) {
+TEST(EmulatedCard, SupervisorKernelEndsWhenTheHostWritesTheStopRegister) {
   const auto image = load(0, host_to_host());
   Control control(0, image);
   Supervisor supervisor(0, image);

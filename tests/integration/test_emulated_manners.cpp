@@ -29,7 +29,7 @@ using card::ResetStep;
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr milliseconds kProgramTime{40}, kCableTime{150}, kResetTime{30};
+constexpr milliseconds kProgramTime{40}, kCableTime{150};
 constexpr std::chrono::microseconds kRegisterCost{100}, kSyncCost{100}, kStartCost{100};
 constexpr std::uint32_t kAllOnes = ~0u;
 
@@ -109,7 +109,7 @@ struct Opened {
 };
 
 /// Each test begins with a card 0 that was reset.
-class EmulatedManners : public testing::Test {
+class EmulatedCardLikeHardware : public testing::Test {
  protected:
   void SetUp() override { ASSERT_EQ(reset_device(0), 0); }
 
@@ -121,7 +121,7 @@ class EmulatedManners : public testing::Test {
   }
 };
 
-TEST_F(EmulatedManners, RunsOfALostCardCompleteAndItsMemoryAndRegistersReadAllOnes) {
+TEST_F(EmulatedCardLikeHardware, RunsOfALostCardCompleteAndItsMemoryAndRegistersReadAllOnes) {
   Opened opened(load(0, host_to_host()));
   ASSERT_TRUE(opened.works(0));
   opened.egress.start(1, 1);
@@ -132,7 +132,7 @@ TEST_F(EmulatedManners, RunsOfALostCardCompleteAndItsMemoryAndRegistersReadAllOn
   EXPECT_NO_THROW(opened.control.epoch(2)) << "writes go nowhere and are no error";
 }
 
-TEST_F(EmulatedManners, ALostCardRefusesRunsContextsAndLoadsUntilTheDeviceIsReset) {
+TEST_F(EmulatedCardLikeHardware, ALostCardRefusesRunsContextsAndLoadsUntilTheDeviceIsReset) {
   {
     Opened opened(load(0, host_to_host()));
     kill_card();
@@ -147,7 +147,7 @@ TEST_F(EmulatedManners, ALostCardRefusesRunsContextsAndLoadsUntilTheDeviceIsRese
   EXPECT_TRUE(opened.works(0, lookup_program(kElements, 2)));
 }
 
-TEST_F(EmulatedManners, AnAbortOfAnExecutingRunTakesTheCardOutOfUse) {
+TEST_F(EmulatedCardLikeHardware, AbortingAnExecutingRunMakesTheCardUnusable) {
   const auto image = load(0, host_to_host());
   Opened opened(image);
   opened.egress.start(1, 0);
@@ -157,14 +157,14 @@ TEST_F(EmulatedManners, AnAbortOfAnExecutingRunTakesTheCardOutOfUse) {
   EXPECT_EQ(opened.control.read(abi::kRegAbiVersion), abi::kAbiVersion) << "the card itself still answers";
 }
 
-TEST_F(EmulatedManners, AnAbortedRunOfAUnitWithSoftwareResetLeavesTheCardInUse) {
+TEST_F(EmulatedCardLikeHardware, AbortingARunOfAUnitWithSoftwareResetKeepsTheCardUsable) {
   Opened opened(load(0, with_software_reset()));
   opened.egress.start(1, 0);
   EXPECT_EQ(opened.egress.run().abort(), ERT_CMD_STATE_TIMEOUT);
   EXPECT_TRUE(opened.works(1));
 }
 
-TEST_F(EmulatedManners, AnAbortedRunThatWaitedInTheQueueDoesNoHarm) {
+TEST_F(EmulatedCardLikeHardware, AbortingARunThatWaitsInTheQueueKeepsTheCardUsable) {
   const auto image = load(0, host_to_host());
   Opened opened(image);
   EgressUnit second(0, image, "p_out0", kElements);
@@ -177,7 +177,7 @@ TEST_F(EmulatedManners, AnAbortedRunThatWaitedInTheQueueDoesNoHarm) {
   EXPECT_TRUE(opened.works(2));
 }
 
-TEST_F(EmulatedManners, ClosingAUnitAbortsItsRuns) {
+TEST_F(EmulatedCardLikeHardware, ClosingAComputeUnitAbortsItsRuns) {
   const auto image = load(0, host_to_host());
   {
     EgressUnit egress(0, image, "p_out0", kElements);
@@ -193,7 +193,7 @@ TEST_F(EmulatedManners, ClosingAUnitAbortsItsRuns) {
   EXPECT_EQ(error_of([&] { load(0, host_to_host(2)); }), 0);
 }
 
-TEST_F(EmulatedManners, LoadingTheSameImageIsNoRecovery) {
+TEST_F(EmulatedCardLikeHardware, LoadingTheSameImageAgainChangesNothingOnTheCard) {
   Opened opened(load(0, host_to_host()));
   opened.control.epoch(5);
   opened.egress.start(5, 0);
@@ -204,7 +204,7 @@ TEST_F(EmulatedManners, LoadingTheSameImageIsNoRecovery) {
   EXPECT_EQ(opened.control.read(abi::kRegEpoch), 5u);
 }
 
-TEST_F(EmulatedManners, ACardThatDoesNotAnswerIsLost) {
+TEST_F(EmulatedCardLikeHardware, ACardThatDoesNotAnswerIsTreatedAsLost) {
   Opened opened(load(0, host_to_host()));
   const pid_t process = card_process("fpga0");
   ASSERT_EQ(::kill(process, SIGSTOP), 0);
@@ -212,7 +212,7 @@ TEST_F(EmulatedManners, ACardThatDoesNotAnswerIsLost) {
   EXPECT_TRUE(await_end(process));
 }
 
-TEST_F(EmulatedManners, ACallTakesItsCost) {
+TEST_F(EmulatedCardLikeHardware, EachXrtCallTakesAtLeastItsConfiguredTime) {
   Opened opened(load(0, host_to_host()));
   const auto time_of = [](auto action) {
     const auto begin = Clock::now();
@@ -225,7 +225,7 @@ TEST_F(EmulatedManners, ACallTakesItsCost) {
   EXPECT_GE(time_of([&] { EXPECT_TRUE(opened.works(sequence++)); }), 10 * (2 * kStartCost + 2 * kSyncCost));
 }
 
-TEST_F(EmulatedManners, CablesComeUpSomeTimeAfterALoad) {
+TEST_F(EmulatedCardLikeHardware, CablesComeUpSomeTimeAfterTheImageIsLoaded) {
   for (const unsigned other : {1u, 2u}) ASSERT_EQ(reset_device(other), 0);
   const auto begin = Clock::now();
   Chain chain;
@@ -235,13 +235,13 @@ TEST_F(EmulatedManners, CablesComeUpSomeTimeAfterALoad) {
   chain.run(50, 1);
 }
 
-TEST_F(EmulatedManners, FramesWaitForTheCable) {
+TEST_F(EmulatedCardLikeHardware, FramesWaitUntilTheCableIsUp) {
   for (const unsigned other : {1u, 2u}) ASSERT_EQ(reset_device(other), 0);
   Chain chain;
   chain.run(20, 3);  // begins while the cables are still down
 }
 
-TEST_F(EmulatedManners, CablesDropWhileANeighbourIsLoaded) {
+TEST_F(EmulatedCardLikeHardware, CablesAreDownWhileTheNeighbouringCardIsLoaded) {
   for (const unsigned other : {1u, 2u}) ASSERT_EQ(reset_device(other), 0);
   Chain chain;
   chain.run(5, 1);
@@ -260,7 +260,7 @@ TEST_F(EmulatedManners, CablesDropWhileANeighbourIsLoaded) {
 }
 
 /// Opens card 0 as a pipeline does, loads an image, and starts an egress run for a frame that never comes.
-class ResetOfACard : public EmulatedManners {
+class ResetOfACard : public EmulatedCardLikeHardware {
  protected:
   void open(const Bytes& image) {
     auto opened = card::open({0, ""});
@@ -288,7 +288,7 @@ class ResetOfACard : public EmulatedManners {
   std::unique_ptr<card::Egress> egress_;
 };
 
-TEST_F(ResetOfACard, TheStepUnitAbortsRunsIfTheKernelsHaveASoftwareReset) {
+TEST_F(ResetOfACard, ResettingComputeUnitsAbortsTheirRunsIfTheKernelsHaveASoftwareReset) {
   open(with_software_reset());
   const Status reset = card_->reset(ResetStep::kUnit);
   ASSERT_TRUE(reset.ok()) << reset.error().message();
@@ -296,7 +296,7 @@ TEST_F(ResetOfACard, TheStepUnitAbortsRunsIfTheKernelsHaveASoftwareReset) {
   EXPECT_TRUE(egress_->start(0, 1, 1).ok()) << "the card is still in use";
 }
 
-TEST_F(ResetOfACard, TheStepUnitIsRefusedWhereAnAbortWouldTakeTheCardOutOfUse) {
+TEST_F(ResetOfACard, ResettingComputeUnitsIsRefusedIfTheKernelsHaveNoSoftwareReset) {
   open(host_to_host());
   const Status reset = card_->reset(ResetStep::kUnit);
   ASSERT_FALSE(reset.ok());
@@ -304,7 +304,7 @@ TEST_F(ResetOfACard, TheStepUnitIsRefusedWhereAnAbortWouldTakeTheCardOutOfUse) {
   EXPECT_EQ(egress_->wait(0, milliseconds(20)), card::RunState::kRunning);
 }
 
-TEST_F(ResetOfACard, TheStepShellEndsTheRunsAndKeepsTheImage) {
+TEST_F(ResetOfACard, ResettingTheShellEndsAllRunsAndKeepsTheImage) {
   open(host_to_host());
   const Status reset = card_->reset(ResetStep::kShell);
   ASSERT_TRUE(reset.ok()) << reset.error().message();
@@ -319,7 +319,7 @@ TEST_F(ResetOfACard, TheStepShellEndsTheRunsAndKeepsTheImage) {
   EXPECT_FALSE(*loaded) << "the image stayed";
 }
 
-TEST_F(ResetOfACard, ALostCardNeedsTheStepDevice) {
+TEST_F(ResetOfACard, ALostCardRecoversOnlyIfTheWholeDeviceIsReset) {
   open(host_to_host());
   kill_card();
   EXPECT_EQ(card_->read(abi::kRegEpoch).error().code(), ErrorCode::kUnavailable) << "all ones are no value";

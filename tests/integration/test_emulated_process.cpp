@@ -157,7 +157,7 @@ TEST(EmulatedProcess, LeavesNoCardProcessWhenTheProgramIsKilledOrExits) {
   EXPECT_TRUE(children_named(program.pid(), "millrace-card").empty());
 }
 
-TEST(EmulatedProcess, CardProcessesIgnoreSignalsMeantForTheProgram) {
+TEST(EmulatedProcess, CardProcessesIgnoreSignalsThatStopOrReloadTheServer) {
   ThreeImages images;
   BackgroundProgram program(images.command("stay"));
   ASSERT_TRUE(program.wait_for_line("", std::chrono::seconds(60)).has_value());
@@ -201,7 +201,7 @@ TEST(EmulatedProcess, ProgrammingTakesTheConfiguredTime) {
   EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(300));
 }
 
-TEST(EmulatedProcess, XrtReportsAnInvalidMachineDescriptionOrCardProgram) {
+TEST(EmulatedProcess, XrtReportsAnInvalidDescriptionOfTheEmulatedCardsOrAWrongCardProgram) {
   ThreeImages images;
   for (const char* machine : {"", "nonsense", "millrace-emulation 1;card a ku060 4096;cable 0.0 7.0"}) {
     const auto outcome = run_program(images.command("print"), {std::string("MILLRACE_EMULATION=") + machine});

@@ -125,14 +125,14 @@ TEST_F(EmulatedRtl, SimulatedCardsPassFramesOverACable) {
   }
 }
 
-TEST_F(EmulatedRtl, ReportsADeadlockToTheSupervisorAndContinues) {
+TEST_F(EmulatedRtl, ReportsADeadlockThroughTheSupervisorKernelAndContinues) {
   HandMade made;
   made.stuck = true;
   const auto image = load(2, image_of(made, "stuck", kHostToHost));
   Control control(2, image);
   control.epoch(1);
   xrt::kernel supervisor(device(2), image, "millrace_supervisor:{supervisor}");
-  xrt::bo report(device(2), 4096, supervisor.group_id(0));
+  xrt::bo report(device(2), 4096, static_cast<xrt::memory_group>(supervisor.group_id(0)));
   auto watch = supervisor(report);
   IngressUnit ingress(2, image, "p_in0", kElements);
   ingress.start(frame_of(1), 1, 0);
@@ -146,7 +146,7 @@ TEST_F(EmulatedRtl, ReportsADeadlockToTheSupervisorAndContinues) {
   EXPECT_EQ(control.read(abi::kRegEpoch), 2U);
 }
 
-TEST_F(EmulatedRtl, NewEpochDropsTheFrameBeingSimulated) {
+TEST_F(EmulatedRtl, ANewEpochDropsTheFrameThatIsBeingSimulated) {
   HandMade made;
   made.pause = 60'000;  // clock cycles per output word
   const auto image = load(3, image_of(made, "slow", kHostToHost));

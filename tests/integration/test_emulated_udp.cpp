@@ -140,7 +140,7 @@ TEST(EmulatedUdp, ReportsACutCableAndRecoversWhenItIsBack) {
   EXPECT_EQ(chain.controls[0]->link_register(0, abi::kLinkStatus), 3u);
 }
 
-TEST(EmulatedUdp, ReportsACableThatItCannotServeAndOpensItAnew) {
+TEST(EmulatedUdp, ReportsAFailedCableSocketAndOpensTheSocketAgain) {
   Chain chain;
   chain.run(2, 1);
   Supervisor supervisor(0, chain.images[0]);

@@ -74,7 +74,7 @@ class EndToEnd : public ::testing::Test {
   std::uint16_t port_ = 0;
 };
 
-TEST_F(EndToEnd, ThousandDigitsOverHttpEqualTheReferenceAndTheGoldenFile) {
+TEST_F(EndToEnd, AnswersForAThousandDigitsOverHttpEqualTheReferenceAndTheGoldenFile) {
   const auto images = read_npy(kVectors / "images_u8.npy");
   const auto labels = read_npy(kVectors / "labels_u8.npy");
   const auto golden = read_npy(kVectors / "golden_f32.npy");

@@ -78,7 +78,7 @@ class GeneratorChoice : public ::testing::Test {
   TemporaryDirectory directory_{"generator-choice"};
 };
 
-TEST_F(GeneratorChoice, APlanFileCanSelectAnUnrolledLayer) {
+TEST_F(GeneratorChoice, APlanFileCanSelectTheUnrolledImplementationOfALayer) {
   const std::string plan = plan_with("gemm_36", "generator: unrolled, pe: 10, simd: 84");
   const auto read = planned({"--plan", plan});
   EXPECT_EQ(implementation(read, "gemm_36").substr(0, 8), "unrolled") << implementation(read, "gemm_36");
@@ -90,7 +90,7 @@ TEST_F(GeneratorChoice, APlanFileCanSelectAnUnrolledLayer) {
   EXPECT_NE(wrong.err.find("PE is 10"), std::string::npos) << wrong.err;
 }
 
-TEST_F(GeneratorChoice, APlanFileCanSelectAPluginsModule) {
+TEST_F(GeneratorChoice, APlanFileCanSelectTheHardwareModuleOfAPlugin) {
   const std::string plan =
       plan_with("gemm_36", "generator: plugin, variant: expression", {"--plugins", kPlugin});
   const auto read = planned({"--plan", plan, "--plugins", kPlugin});

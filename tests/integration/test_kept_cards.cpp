@@ -79,7 +79,7 @@ class KeptCards : public testing::Test {
   std::uint16_t port_ = 0;
 };
 
-TEST_F(KeptCards, AServerKilledUnderLoadStartsAgainAndServesWithoutAnOperator) {
+TEST_F(KeptCards, AServerThatIsKilledUnderLoadServesAgainAfterARestart) {
   start_keeper();
   ASSERT_NO_FATAL_FAILURE(start_server());
   HttpConnection first(port_);
@@ -147,7 +147,7 @@ TEST_F(KeptCards, KeeperReplacesTheSocketOfAKilledKeeper) {
   EXPECT_EQ(keeper_->stop(SIGTERM), 0) << keeper_->err();
 }
 
-TEST_F(KeptCards, RefusesASecondServerAMissingKeeperAndKindManners) {
+TEST_F(KeptCards, RefusesASecondServerAMissingKeeperProcessAndTheOptionMannersKind) {
   const auto refused = [&](const std::string& manners, const std::string& reason) {
     const auto outcome = run_program(serve_command(manners), environment());
     EXPECT_NE(outcome.exit_code, 0);

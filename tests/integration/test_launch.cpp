@@ -76,7 +76,7 @@ TEST_F(LaunchCommand, PrintsAnMpirunCommandWithOneRankOnEachHost) {
                 kHosts + " --deployment " + deployment() + " --http 0.0.0.0:8000\n");
 }
 
-TEST_F(LaunchCommand, PrintsOneProcessForAClusterOfOneHost) {
+TEST_F(LaunchCommand, PrintsAServeCommandForAClusterOfOneHost) {
   EXPECT_EQ(
       printed({"--print", "mpirun", "--cluster", kOneHost, "--http", "127.0.0.1:9000"}),
       "millrace serve --cluster " + kOneHost + " --deployment " + deployment() + " --http 127.0.0.1:9000\n");
@@ -197,7 +197,7 @@ TEST_F(LaunchCommand, QuotesPathsWithBlanksQuotesAndDollarSigns) {
   EXPECT_NE(manifest.find("it's $$(HOME) \\\"a\\\" & b"), std::string::npos) << manifest;
 }
 
-TEST_F(LaunchCommand, NamesOfJobsAreShortLowerCaseAndDifferent) {
+TEST_F(LaunchCommand, JobNamesAreShortLowerCaseAndDistinct) {
   const auto name_for = [&](const std::string& model) {
     const std::string to = (folder_->path() / "named").string();
     fs::remove_all(to);

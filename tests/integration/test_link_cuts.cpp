@@ -128,7 +128,7 @@ void print(const char* what, std::vector<milliseconds> times) {
               times.size());
 }
 
-TEST_F(LinkCuts, EveryCutFailsRequestsWithAnErrorAndTheServerRecovers) {
+TEST_F(LinkCuts, EachCutCableFailsRequestsWithAnErrorUntilTheServerRecovers) {
   const char* const asked = std::getenv("MILLRACE_LINK_CUTS");
   const int cuts = asked == nullptr ? 10 : std::max(std::atoi(asked), 1);
   serve();
@@ -174,7 +174,7 @@ TEST_F(LinkCuts, EveryCutFailsRequestsWithAnErrorAndTheServerRecovers) {
   EXPECT_NE(server_->err().find("does not answer"), std::string::npos) << server_->err();
 }
 
-TEST_F(LinkCuts, TheCommandCutsACableAndSaysWhyItCannot) {
+TEST_F(LinkCuts, ImpairCommandCutsACableOrReportsWhyNot) {
   const std::string tokens = (directory_.path() / "tokens").string();
   std::ofstream(tokens) << "operator admin a-token-of-the-operator\nreader read a-token-of-a-reader-1\n";
   ASSERT_EQ(::chmod(tokens.c_str(), 0600), 0);

@@ -65,7 +65,7 @@ std::string left_hand_side(const std::string& expression) {
   return expression.substr(0, at);
 }
 
-TEST(AlertExpression, LeftHandSideEndsAtTheOutermostComparison) {
+TEST(AlertExpression, LeftHandSideEndsAtTheOutermostComparisonOperator) {
   EXPECT_EQ(left_hand_side("up{a=\"b\"} == 0"), "up{a=\"b\"} ");
   EXPECT_EQ(left_hand_side("a / (b > 0) > 0.8"), "a / (b > 0) ");
 }

@@ -100,7 +100,7 @@ TEST_P(InstalledServerInMode, ServesTheNewestValidVersionNextToEmptyAndTruncated
   EXPECT_EQ(service_.stop(), 0) << service_.log();
 }
 
-TEST_P(InstalledServerInMode, RollOutsAndRollbacksSurviveRestarts) {
+TEST_P(InstalledServerInMode, NewVersionsAndRollbacksSurviveServerRestarts) {
   copy_version("1");
   service_.start();
   expect_served("1");
@@ -195,7 +195,7 @@ class InstalledServerWithSecrets : public InstalledServer {
   std::string https_;
 };
 
-TEST_F(InstalledServerWithSecrets, RefusesACertificateWhoseKeyIsNotYetReplacedAndAcceptsThePair) {
+TEST_F(InstalledServerWithSecrets, RefusesANewCertificateUntilItsPrivateKeyIsReplacedToo) {
   const auto first = server::test::make_certificate(-3'600, 86'400 * 30L),
              second = server::test::make_certificate(-3'600, 86'400 * 60L);
   write("chain.pem", first.certificate);

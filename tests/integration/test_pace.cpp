@@ -43,7 +43,7 @@ TEST(Pacer, StartsFramesOneIntervalApartAndReleasesEachAfterTheLatency) {
   EXPECT_EQ(pacer.oldest()->key, (FrameKey{1, 2}));
 }
 
-TEST(Pacer, HoldsOneFrameMoreThanTheHardwarePipeline) {
+TEST(Pacer, HoldsOneFrameMoreThanAreInTheHardwarePipelineAtOnce) {
   Pacer pacer({100, 250}, 1, {4});  // three frames are in the pipeline at a time
   for (std::uint64_t frame = 0; frame < 4; ++frame) {
     EXPECT_FALSE(pacer.is_full()) << frame;

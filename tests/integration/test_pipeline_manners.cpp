@@ -43,7 +43,7 @@ class Backend : public testing::Environment {
 };
 const auto* const kBackend = add_file_environment<Backend>(__FILE__);
 
-class PipelineManners : public testing::Test {
+class PipelineOnCardsLikeHardware : public testing::Test {
  protected:
   void open(Plan plan, PipelineOptions options = {}) {
     outputs_ = plan.deployment.model.outputs.size();
@@ -72,7 +72,7 @@ class PipelineManners : public testing::Test {
   std::unique_ptr<Pipeline> pipeline_;
 };
 
-TEST_F(PipelineManners, AdmitsFramesOnlyWhenItsCablesAreUp) {
+TEST_F(PipelineOnCardsLikeHardware, AdmitsFramesOnlyWhenItsCablesAreUp) {
   const auto begin = Clock::now();
   open(chain_of_three());
   EXPECT_GE(Clock::now() - begin, kProgramTime + kCableTime);
@@ -81,7 +81,7 @@ TEST_F(PipelineManners, AdmitsFramesOnlyWhenItsCablesAreUp) {
   for (const auto& link : pipeline_->status().links) EXPECT_TRUE(link.up) << link.channel;
 }
 
-TEST_F(PipelineManners, ALostCardIsResetAndProgrammedAgain) {
+TEST_F(PipelineOnCardsLikeHardware, ALostCardIsResetAndProgrammedAgain) {
   for (const std::uint32_t victim : {0U, 1U, 2U}) {
     open(chain_of_three());
     ASSERT_TRUE(works());
@@ -100,7 +100,7 @@ TEST_F(PipelineManners, ALostCardIsResetAndProgrammedAgain) {
   }
 }
 
-TEST_F(PipelineManners, ACardThatHangsIsResetToo) {
+TEST_F(PipelineOnCardsLikeHardware, ACardThatHangsIsReset) {
   PipelineOptions options;
   options.stuck_after = 500ms;
   options.stuck_after_deadline = 500ms;
@@ -114,7 +114,7 @@ TEST_F(PipelineManners, ACardThatHangsIsResetToo) {
   EXPECT_EQ(resets(1, ResetStep::kDevice), 1U);
 }
 
-TEST_F(PipelineManners, StartsOnACardThatWasLeftInABadState) {
+TEST_F(PipelineOnCardsLikeHardware, StartsOnACardThatWasLeftInABadState) {
   {
     auto opened = card::open({0, ""});
     ASSERT_TRUE(opened.ok()) << opened.error().message();
@@ -128,7 +128,7 @@ TEST_F(PipelineManners, StartsOnACardThatWasLeftInABadState) {
   EXPECT_TRUE(works());
 }
 
-TEST_F(PipelineManners, TenLostCardsUnderLoadCauseNoWrongAnswerAndNoLeak) {
+TEST_F(PipelineOnCardsLikeHardware, TenLostCardsUnderLoadCauseNoWrongAnswerAndNoLeak) {
   open(diamond());
   ASSERT_TRUE(works());
   std::atomic<bool> go{true};

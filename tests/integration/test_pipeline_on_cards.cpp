@@ -129,7 +129,7 @@ TEST_F(PipelineOnCards, OpenRefusesOptionsOutOfRangeByName) {
   EXPECT_TRUE(refused(options, "restart_backoff_maximum"));
 }
 
-TEST_F(PipelineOnCards, ComputesForksAndJoinsAcrossCardsAndHost) {
+TEST_F(PipelineOnCards, ComputesBranchesThatForkAndJoinAcrossCardsAndHost) {
   open(diamond());
   std::vector<std::unique_ptr<TestFrame>> frames;
   for (int i = 0; i < 64; ++i) {
@@ -399,7 +399,7 @@ TEST_F(PipelineOnCards, OpenRefusesAClusterWithTooFewCards) {
   EXPECT_NE(refused.error().message().find("has 2"), std::string::npos) << refused.error().message();
 }
 
-TEST_F(PipelineOnCards, CardLayerReturnsTheDocumentedErrorForEachMisuse) {
+TEST_F(PipelineOnCards, CardFunctionsReturnTheDocumentedErrorForEachMisuse) {
   const auto found = card::enumerate();
   ASSERT_TRUE(found.ok());
   ASSERT_EQ(found->size(), kCards);

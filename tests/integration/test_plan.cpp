@@ -36,7 +36,7 @@ TEST_F(PlanCommand, TerminalOutputKeepsTo80ColumnsWithoutColours) {
   }
 }
 
-TEST_F(PlanCommand, CommOptionListsEveryMessageAndTheLoadOfTheCables) {
+TEST_F(PlanCommand, OptionCommListsEveryMessageAndTheLoadOfTheCables) {
   EXPECT_FALSE(planned({"--partitions", "3"}).as_object().contains("communication"));
   const auto root = planned({"--partitions", "3", "--comm"});
   const auto& communication = root.at("communication");
@@ -62,7 +62,7 @@ TEST_F(PlanCommand, CommOptionListsEveryMessageAndTheLoadOfTheCables) {
   EXPECT_NE(text.out.find("no deadlock: "), std::string::npos) << text.out;
 }
 
-TEST_F(PlanCommand, LoadOptionPrintsTheSustainedRateAndTheLatenciesWithQueueing) {
+TEST_F(PlanCommand, OptionLoadPrintsTheSustainedRateAndTheLatenciesWithQueueing) {
   EXPECT_FALSE(planned({"--partitions", "3"}).as_object().contains("load"));
   const auto root = planned({"--partitions", "3", "--load", "1%,90%", "--load", "1e9"});
   const auto& load = root.at("load");
@@ -100,7 +100,7 @@ TEST_F(PlanCommand, RefusesADuplicateMaxUtilisationAndAnImpossibleFrameRate) {
   EXPECT_LT(rate(one), rate(all));
 }
 
-TEST_F(PlanCommand, QuietOptionPrintsTheResultButNoProgress) {
+TEST_F(PlanCommand, OptionQuietPrintsTheResultButNoProgress) {
   const Outcome outcome = plan({"--quiet"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_TRUE(outcome.err.empty()) << outcome.err;
@@ -179,7 +179,7 @@ TEST_F(PlanCommand, UnreachableTargetErrorNamesTheLimitAndTheBestPossibleRate) {
   expect_error(plan({"--assume", "int99"}), 2, {"int2 to int8"});
 }
 
-TEST_F(PlanCommand, ReportNotesAnAveragePoolThatMayDifferByOneStep) {
+TEST_F(PlanCommand, ReportSaysThatAnAveragePoolMayDifferByOneQuantisationStep) {
   OnnxModel model;
   model.input("x", {1, 4, 8, 8});
   model.node("AveragePool", {model.pair("x", 0.1F, 0, "in")}, "mean");
@@ -243,7 +243,7 @@ TEST_F(PlanCommand, RefusesAnUnusableClusterAndNamesTheMistake) {
                {"small.yaml", "shell: takes more than the device has", "11000 lut of 10000"});
 }
 
-TEST_F(PlanCommand, MarksAPlanOnlyDeviceInTextHtmlAndJson) {
+TEST_F(PlanCommand, SaysInTextHtmlAndJsonThatADeviceIsForPlanningOnly) {
   fs::create_directories(directory_.path() / "clusters");
   fs::copy(kSource / "configs/devices", directory_.path() / "devices");
   std::ofstream(file("clusters/versal.yaml"))

@@ -10,7 +10,7 @@
 namespace millrace::tests::test_plan_figures {
 namespace {
 
-TEST_F(PlanCommand, MaxLatencyHoldsInSimulationAndCostsNoRateIfThePlanAlreadyMeetsIt) {
+TEST_F(PlanCommand, OptionMaxLatencyIsMetInSimulationAndKeepsTheRateOfAPlanThatMeetsItAlready) {
   const auto latency = [](const json::value& report) {
     return report.at("predicted").at("latency_us").to_number<double>();
   };
@@ -70,7 +70,7 @@ TEST_F(PlanCommand, BuiltNetWithBranchesHasThePredictedRateAndLatency) {
   EXPECT_FALSE(fs::exists(file("e")));
 }
 
-TEST_F(PlanCommand, PlanMarksADesignTooLargeToSimulateAndCompileSimulatesIt) {
+TEST_F(PlanCommand, PlanReportsThatADesignIsTooLargeToSimulateButCompileSimulatesIt) {
   OnnxModel model;  // its input has too many pixels for `plan` to simulate it
   model.input("x", {1, 1, 1024, 1100});
   std::string x = model.pair("x", 0.0625F, 0, "in");
@@ -109,7 +109,7 @@ TEST_F(PlanCommand, PlanMarksADesignTooLargeToSimulateAndCompileSimulatesIt) {
 /// A convolution of stride 2, which can take one pixel per cycle, follows a convolution that produces one element per
 /// cycle. The convolution of stride 2 waits for the other one even while it skips pixels. The picture has too many
 /// pixels for `plan` to simulate the net.
-TEST_F(PlanCommand, AnEstimateWithoutSimulationIsWithinOnePercentOfTheBuild) {
+TEST_F(PlanCommand, RateEstimatedWithoutSimulationIsWithinOnePercentOfTheBuiltDesign) {
   OnnxModel model;
   model.input("x", {1, 3, 126, 126});
   std::string x = model.pair("x", 0.0625F, 0, "in");

@@ -67,7 +67,7 @@ class PluginExample : public PlanCommand {
   }
 };
 
-TEST_F(PluginExample, ModelFileOfTheExampleEqualsTheModelOfTheseTests) {
+TEST_F(PluginExample, ModelFileOfTheExampleIsUpToDate) {
   const std::string path = (kFolder / "model.onnx").string(), bytes = example_model().bytes();
   if (std::getenv("MILLRACE_UPDATE_GOLDEN") != nullptr) {
     ASSERT_TRUE(write_file_atomically(path, bytes).ok());
@@ -77,7 +77,7 @@ TEST_F(PluginExample, ModelFileOfTheExampleEqualsTheModelOfTheseTests) {
   EXPECT_TRUE(*stored == bytes) << "if the change is intended, run with MILLRACE_UPDATE_GOLDEN=1";
 }
 
-TEST_F(PluginExample, OutputsOfBothFidelitiesEqualTheReference) {
+TEST_F(PluginExample, OutputsOfFunctionalAndRtlSimulationEqualTheReference) {
   const Outcome made = compiled("one-ku060");
   ASSERT_EQ(made.exit_code, 0) << made.err;
   const Outcome refused = run({"verify", kDeployment});
@@ -92,7 +92,7 @@ TEST_F(PluginExample, OutputsOfBothFidelitiesEqualTheReference) {
   EXPECT_TRUE(fs::exists(fs::path(kDeployment) / "rtl/part0/exchange_plugin.sv"));
 }
 
-TEST_F(PluginExample, ExplorationTakesTheCandidateThatReachesTheTarget) {
+TEST_F(PluginExample, PlannerChoosesTheImplementationThatReachesTheTarget) {
   // At 156.25 MHz, only the candidate with all 16 lanes computes a frame in each cycle.
   const Outcome planned = run({"plan", (kFolder / "model.onnx").string(), "--cluster",
                                (kSource / "configs/clusters/one-ku060.yaml").string(), "--plugins", kPlugin,

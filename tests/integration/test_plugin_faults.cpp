@@ -99,14 +99,14 @@ class ServedPluginFaults : public PluginFaults {
   std::string address_;
 };
 
-TEST_F(ServedPluginFaults, FailureOfAPluginIsNamedAndTheNextFrameIsServed) {
+TEST_F(ServedPluginFaults, ErrorNamesThePluginThatFailedAndTheNextFrameIsServed) {
   expect_next_frame();
   expect_loss(1, "plugin 'faulty', block 'relu': run() returned 1: this plugin cannot compute");
   expect_loss(2, "plugin 'faulty', block 'relu': run() threw an exception: out of cheese");
   EXPECT_EQ(server_->stop(SIGTERM), 0);
 }
 
-TEST_F(ServedPluginFaults, FailureOfAPluginLosesOnlyItsFrameOnCardsThatKeepThePace) {
+TEST_F(ServedPluginFaults, FailureOfAPluginLosesOnlyOneFrameOnCardsThatRunAtTheSpeedOfHardware) {
   EXPECT_EQ(server_->stop(SIGTERM), 0);
   serve({"--pace=1"});
   expect_next_frame();
@@ -123,7 +123,7 @@ TEST_F(ServedPluginFaults, CrashOrHangOfAPluginFailsOnlyTheFrameThatItComputes) 
   EXPECT_EQ(server_->stop(SIGTERM), 0);
 }
 
-TEST_F(PluginFaults, VerifyReportsAFaultWithPluginAndBlock) {
+TEST_F(PluginFaults, VerifyErrorNamesThePluginAndTheBlockThatFailed) {
   const auto verified = [&](int first, const std::string& fault = "run") {
     NpyArray frames{"<f4", {1, kElements}, {}};
     for (const json::value& element : frame(first)) {

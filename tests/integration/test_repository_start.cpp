@@ -117,7 +117,7 @@ TEST_P(RepositoryStart, FallsBackToTheNewestVersionThatLoads) {
   EXPECT_TRUE(wait_until([&] { return host_.metric("millrace_model_outdated") == 0; }));
 }
 
-TEST_P(RepositoryStart, RemovingABrokenVersionClearsTheMetricThatReportsAnOutdatedModel) {
+TEST_P(RepositoryStart, RemovingABrokenNewestVersionClearsTheMetricForOutdatedModels) {
   for (const char* version : {"1", "2"}) host_.add(version, kProgram);
   truncate("2");
   start();

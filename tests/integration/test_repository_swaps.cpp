@@ -217,7 +217,7 @@ bool is_being_programmed(pid_t card) {
   return false;
 }
 
-TEST(Repository, ACardKilledDuringProgrammingIsProgrammedAgain) {
+TEST(Repository, ACardThatIsKilledDuringProgrammingIsProgrammedAgain) {
   RepositoryHost host;
   host.add("1", base());
   host.add("2", with_other_weights(base(), 2));
@@ -316,7 +316,7 @@ TEST_F(HungSwap, ASecondSignalEndsTheServerAndAnswersEveryClient) {
   expect_an_end_with_answers(SIGTERM);
 }
 
-TEST_F(HungSwap, DrainTimeLimitEndsTheServerAndAnswersEveryClient) {
+TEST_F(HungSwap, ServerEndsAtTheDrainTimeLimitAndAnswersEveryClient) {
   ASSERT_NO_FATAL_FAILURE(begin("300"));
   expect_an_end_with_answers(SIGTERM);
 }

@@ -269,7 +269,7 @@ TEST_F(Serve, AKilledCardGives503UntilItIsReloaded) {
   EXPECT_EQ(connection.request("GET", "/v2/health/ready")->status, 200);
 }
 
-TEST_F(Serve, ManyIdleClientsDoNotPreventALostCardsRecovery) {
+TEST_F(Serve, ManyIdleClientsDoNotPreventTheRecoveryOfALostCard) {
   start({}, {}, {"sh", "-c", "ulimit -n 200 && exec \"$@\"", "sh"});
   HttpConnection connection(port_);
   ASSERT_EQ(ask(connection, frame(1)), 200);

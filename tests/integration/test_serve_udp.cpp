@@ -98,7 +98,7 @@ TEST_F(ServeUdp, ConcurrentClientsReceiveOutputsEqualToTheReferenceAndAreCounted
   EXPECT_EQ(server_->stop(SIGTERM), 0) << server_->err();
 }
 
-TEST_F(ServeUdp, AServerWithKeysAnswersOnlyClientsThatSign) {
+TEST_F(ServeUdp, AServerWithKeysAnswersOnlyClientsThatSignTheirDatagrams) {
   const std::filesystem::path keys = directory_.path() / "keys";
   std::ofstream(keys) << "# one client\n7 00112233445566778899aabbccddeeff\n";
   start({"--udp-keys", keys.string()});

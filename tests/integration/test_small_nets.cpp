@@ -76,7 +76,7 @@ TEST_F(SmallNets, ANetWith1024InputsAndOutputsIsServed) {
   expect_built_and_served(wide_net(1024), "ku060");
 }
 
-TEST_F(SmallNets, PlanAcceptsAPlanOnlyDeviceAndCompileRefusesIt) {
+TEST_F(SmallNets, PlanAcceptsADeviceThatIsForPlanningOnlyAndCompileRefusesIt) {
   const auto names = devices(true);
   ASSERT_FALSE(names.empty());
   for (const std::string& device : names)

@@ -41,7 +41,7 @@ class VariantsCommand : public ::testing::Test {
   TemporaryDirectory directory_{"millrace-variants"};
 };
 
-TEST_F(VariantsCommand, BuildsDeploymentsOfWhichNoneDominatesAnother) {
+TEST_F(VariantsCommand, BuildsDeploymentsNoneOfWhichIsBetterThanAnotherInEveryFigure) {
   const Outcome outcome = compile("d", {"--variants", "3", "--json"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const auto root = json::parse(outcome.out);
@@ -99,7 +99,7 @@ TEST_F(VariantsCommand, VariantsAreDeterministicAndOverwriteOnlyOlderVariants) {
   EXPECT_NE(refused.err.find("variant1/notes"), std::string::npos) << refused.err;
 }
 
-TEST_F(VariantsCommand, ReportsWhenFewerVariantsThanRequestedAreWorthBuilding) {
+TEST_F(VariantsCommand, ReportsIfFewerVariantsThanRequestedAreWorthBuilding) {
   const Outcome outcome = compile("d", {"--variants", "32"}, "one-ku060");
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_NE(outcome.out.find("no other variant is worth building"), std::string::npos) << outcome.out;

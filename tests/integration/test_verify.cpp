@@ -177,7 +177,7 @@ TEST_F(VerifyFloatTail, ToleranceCountsQuantisationStepsAfterATranspose) {
   EXPECT_EQ(verify(expected, "1").exit_code, 1);
 }
 
-TEST_F(VerifyFloatTail, RefusesAToleranceForAnOutputWithoutAQuantisationStep) {
+TEST_F(VerifyFloatTail, RefusesAToleranceInStepsForAnOutputThatHasNoQuantisationStep) {
   append("softmax", kernels::Softmax{});
   append("again", kernels::Softmax{});
   const Outcome refused = verify(probabilities(0), "1");
