@@ -148,7 +148,7 @@ class Engine final : public Pipeline {
 
   struct CardThread {
     std::atomic<bool> lost{true};  // also true until the card is up for the first time
-    // Whether the card is lost only because it reported a lost link. Such a card works, so it is set up again at once.
+    // Whether the card is lost only because it reported a lost link. Such a card works, so only its supervisor is started again.
     std::atomic<bool> only_link{false};
     // mutex_ protects the members below.
     std::string loss;         // why the card was lost the last time
@@ -199,6 +199,7 @@ class Engine final : public Pipeline {
   void flush();
   void at_all_cards(const std::function<void(std::uint32_t)>& action);
   void wait_until_quiet();
+  void restart_supervisor(std::uint32_t position);
   void wait_for_runs(std::uint32_t position);
   bool back_off();
   std::chrono::milliseconds longer_backoff() const;

@@ -24,8 +24,8 @@ bool Engine::bring_back() {
     if (ending()) return false;
     CardThread& card_thread = card_threads_[position];
     if (!card_thread.lost.load()) continue;
-    // A card that only reported a lost link still works, so it needs no reset.
-    const Status loaded = card_thread.only_link.exchange(false) ? reload(position, false) : heal(position);
+    // A card that only reported a lost link still works, and flush() has started its supervisor again.
+    const Status loaded = card_thread.only_link.exchange(false) ? Status() : heal(position);
     if (!loaded.ok()) {
       if (is_new(loaded.error().message())) {
         log::warning("pipeline", with_model(loaded.error().message() + "; next attempt in " +

@@ -232,11 +232,14 @@ void Engine::flush() {
   at_all_cards([&](std::uint32_t position) {
     // A card that reported a fault still works. So write the new epoch, which discards all frames, to this card as
     // well, but do not require an answer from it.
-    const bool was_lost = card_threads_[position].lost.load();
+    CardThread& card_thread = card_threads_[position];
+    const bool was_lost = card_thread.lost.load();
     const Status written = fleet_.write_epoch(position, epoch);
     if (!written.ok() && !was_lost) report_loss(position, written.error().message());
+    if (!written.ok()) card_thread.only_link.store(false);
   });
   wait_until_quiet();
+  for (std::uint32_t position = 0; position < fleet_.size(); ++position) restart_supervisor(position);
   for (std::uint32_t position = 0; position < fleet_.size(); ++position) wait_for_runs(position);
 }
 
@@ -260,23 +263,35 @@ void Engine::wait_until_quiet() {
   });
 }
 
+// Starts the supervisor of a card that reported a lost link again. Such a card works. Its own thread waits for no run
+// meanwhile, and XRT notices the end of runs only while some thread waits (runtime/card/README.md).
+void Engine::restart_supervisor(std::uint32_t position) {
+  CardThread& card_thread = card_threads_[position];
+  if (!card_thread.only_link.load()) return;
+  if (!fleet_.card(position).start_supervisor().ok()) card_thread.only_link.store(false);
+}
+
 // Waits until a working card has ended all runs, because new frames will reuse the buffers of these runs.
 void Engine::wait_for_runs(std::uint32_t position) {
   const Clock::time_point until = Clock::now() + kFlushBound;
+  CardThread& card_thread = card_threads_[position];
+  const auto waits = [&] { return !ending() && (!card_thread.lost.load() || card_thread.only_link.load()); };
+  const auto is_late = [&](const std::string& unit) {
+    if (Clock::now() <= until) return;
+    card_thread.only_link.store(false);  // the card is reset like other lost cards
+    report_loss(position, unit + " does not flush");
+  };
   for (std::uint32_t slot = 0; slot < options_.slots; ++slot) {
     for (const std::uint32_t index : fleet_.egresses_of(position)) {
-      while (!ending() && !card_threads_[position].lost.load() &&
-             fleet_.egress(index).wait(slot, kPoll) == card::RunState::kRunning) {
-        if (Clock::now() > until)
-          report_loss(position, "egress unit " + schedule_.egresses[index].unit + " does not flush");
-      }
+      while (waits() && fleet_.egress(index).wait(slot, kPoll) == card::RunState::kRunning)
+        is_late("egress unit " + schedule_.egresses[index].unit);
     }
     for (const std::uint32_t index : fleet_.ingresses_of(position)) {
-      while (!ending() && !card_threads_[position].lost.load() &&
-             fleet_.ingress(index).state(slot) == card::RunState::kRunning) {
-        if (Clock::now() > until)
-          report_loss(position, "ingress unit " + schedule_.ingresses[index].unit + " does not flush");
-        std::this_thread::sleep_for(kPoll);
+      while (waits() && fleet_.ingress(index).state(slot) == card::RunState::kRunning) {
+        is_late("ingress unit " + schedule_.ingresses[index].unit);
+        if (!card_thread.lost.load() ||
+            fleet_.card(position).wait_supervisor(kPoll) != card::RunState::kRunning)
+          std::this_thread::sleep_for(kPoll);
       }
     }
   }

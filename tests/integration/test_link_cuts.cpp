@@ -24,6 +24,7 @@
 #include "tests/integration/ranks_job.hpp"
 #include "tests/paths/paths.hpp"
 #include "tests/support/http.hpp"
+#include "tests/support/metrics_page.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/wait.hpp"
 
@@ -83,11 +84,11 @@ class LinkCuts : public testing::Test {
     ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
   }
 
-  void serve(const std::vector<std::string>& more = {}) {
+  void serve(const std::vector<std::string>& more = {}, const std::vector<std::string>& environment = {}) {
     std::vector<std::string> words{millrace_binary(), "serve",  "--deployment", deployment_,
                                    "--cluster",       cluster_, "--http",       "127.0.0.1:0"};
     words.insert(words.end(), more.begin(), more.end());
-    server_.emplace(words);
+    server_.emplace(words, environment);
     const auto address = server_->wait_for_line("listening http ", 60s);
     ASSERT_TRUE(address.has_value()) << server_->err();
     address_ = *address;
@@ -100,6 +101,13 @@ class LinkCuts : public testing::Test {
                            "{\"cable\": \"" + cable + "\", \"outage\": " + (outage ? "true" : "false") + "}");
     ASSERT_TRUE(answer.has_value());
     ASSERT_EQ(answer->status, 200) << answer->body;
+  }
+
+  /// Returns the sum of all series of a metric, or 0 if there is none.
+  double sum_of(const std::string& metric) const {
+    HttpConnection connection(address_);
+    const auto page = connection.request("GET", "/metrics");
+    return page ? metric_in(page->body, metric).value_or(0) : -1;
   }
 
   Outcome impair_by_command(const std::string& what, const std::vector<std::string>& more = {}) const {
@@ -172,6 +180,25 @@ TEST_F(LinkCuts, EachCutCableFailsRequestsWithAnErrorUntilTheServerRecovers) {
   EXPECT_LE(*threads.rbegin(), *threads.begin() + 4);
   EXPECT_EQ(children_named(server_->pid(), "millrace-card"), cards);
   EXPECT_NE(server_->err().find("does not answer"), std::string::npos) << server_->err();
+}
+
+TEST_F(LinkCuts, CardThatLosesOnlyALinkIsNeitherResetNorReprogrammed) {
+  serve({"--manners", "hardware"},
+        {"MILLRACE_EMULATION_OPTIONS=program_time=20 cable_time=30 reset_time=10"});
+  Load load(address_, digits_);
+  ASSERT_TRUE(wait_until([&] { return load.served > 100; }));
+  const auto programmed = sum_of("millrace_programmings_total");
+  for (int cut = 0; cut < 4; ++cut) {
+    const int failed = load.failed;
+    ASSERT_NO_FATAL_FAILURE(impair(kFirst, true));
+    ASSERT_TRUE(wait_until([&] { return load.failed > failed + 10; })) << server_->err();
+    const int served = load.served;
+    ASSERT_NO_FATAL_FAILURE(impair(kFirst, false));
+    ASSERT_TRUE(wait_until([&] { return load.served > served + 100; })) << server_->err();
+  }
+  EXPECT_EQ(load.wrong, 0);
+  EXPECT_EQ(sum_of("millrace_card_resets_total"), 0);
+  EXPECT_EQ(sum_of("millrace_programmings_total"), programmed);
 }
 
 TEST_F(LinkCuts, ImpairCommandCutsACableOrReportsWhyNot) {
