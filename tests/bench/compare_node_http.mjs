@@ -3,9 +3,10 @@
 //
 //   node tests/bench/compare_node_http.mjs [--millrace build/release/bin/millrace] [--seconds 2] [--rounds 5]
 //
-// Both servers run all the time on the same processors, and each round measures both. In "same-core", servers, cards and client share
-// processor 0; in "cross-core", the client uses processor 0, the servers and cards use processor 1. Prints JSON with the medians of the
-// rounds' ratios. Exit code 1 if in any row Millrace has a higher p50 or a lower throughput than Node; 3 if something is missing.
+// The servers of Millrace and Node run all the time on the same processors, and each round measures both of them. In "same-core",
+// servers, cards and client share processor 0; in "cross-core", the client uses processor 0, the servers and cards use processor 1.
+// Prints JSON with the medians of the rounds' ratios. Exit code 1 if in any row Millrace has a higher p50 or a lower throughput than
+// Node; 3 if something is missing.
 import {execFileSync} from 'node:child_process';
 import {existsSync, mkdtempSync, rmSync} from 'node:fs';
 import {cpus, loadavg, tmpdir} from 'node:os';

@@ -1,8 +1,8 @@
 """Evaluates QONNX and FINN nets from the definitions of their operators.
 
-A value is an array of float32. The result of a quantiser is integers as well, and the scale by which they count. Products
-of such values are sums of integers, which are exact, and then one float32 product with both scales (numerics.md). Every
-other step is a float32 operation in the order in which the graph writes it. Nothing here is taken from the compiler.
+A value is an array of float32. The result of a quantiser also holds integers and their scale. A product of two such values
+is a sum of products of integers, which is exact, multiplied in float32 by both scales. Every other step is a float32
+operation in the order in which the graph writes it. Nothing here is taken from the compiler.
 """
 
 import numpy
@@ -28,7 +28,7 @@ def rounded(x, mode):
         return numpy.floor(x)
     if mode == "CEIL":
         return numpy.ceil(x)
-    # The modes UP, HALF_UP, HALF_DOWN and DOWN round the absolute value.
+    # The rounding modes UP, HALF_UP, HALF_DOWN and DOWN round the absolute value of a number.
     size = numpy.abs(x)
     if mode == "UP":
         size = numpy.ceil(size)
@@ -121,7 +121,7 @@ def conv(x, w, bias=None, pads=(0, 0, 0, 0), strides=(1, 1), group=1, **_):
 
 
 def qlinear_conv(x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias=None, **attributes):
-    """QLinearConv as ONNX Runtime computes it (numerics.md): exact sums, one float32 product, half to even."""
+    """QLinearConv as ONNX Runtime computes it: exact sums, one float32 product, half to even."""
     channels = (-1, 1, 1, 1)
     shifted = Value(w, numpy.asarray(w, dtype="int64") - numpy.asarray(w_zero, dtype="int64").reshape(channels), F(1))
     sums = conv(Value(x, numpy.asarray(x, dtype="int64") - int(x_zero), F(1)), shifted, **attributes).floats

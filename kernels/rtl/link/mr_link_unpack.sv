@@ -1,8 +1,8 @@
 /// Outputs the elements and tags of frames from the packets of a channel, for its receiving port.
 ///
-/// The port p_ offers the next packet in order while its words are taken: whether it is its frame's last, its offset in the frame and its
-/// length in bytes, and the frame's {sequence, epoch}. p_ready is high with the packet's last word. The port w_ offers the packet's words of
-/// BYTES bytes. Elements are packed as in mr_link_pack.
+/// The port p_ describes the next packet in order while the packet's words are taken: whether the packet is the last of its frame, its
+/// offset in the frame, its length in bytes, and the frame's {sequence, epoch}. p_ready is high with the packet's last word. The port w_
+/// offers the packet's words of BYTES bytes. Elements are packed as in mr_link_pack.
 ///
 /// From the cycle after a frame's first beat, the frame's tag {time of this beat, sequence, epoch} is offered on t_; the next frame begins
 /// when the tag has been accepted. If a packet does not continue its frame, or if `restart` (one cycle: no packet of the present frame will
@@ -95,7 +95,8 @@ module mr_link_unpack #(
       end
       if (restart) begin
         words_taken <= '0;
-        // A frame whose last word was taken before is complete.
+        // If the last word of the frame has already been taken, the frame is complete in spite of the
+        // restart.
         if (!(all_words || (p_ready && p_last)) && (tag_known || word_in || offset != '0)) torn <= 1'b1;
       end
     end

@@ -72,7 +72,8 @@ module mr_udp_out #(
   assign put = take && (state == PAYLOAD);
   mr_crc32c #(.BYTES(64)) payload_crc (.crc, .data(word), .count((left >= 32'd64) ? 7'd64 : left[6:0]), .next(crc_next));
 
-  // The sealed datagram: whole, but for its header's CRC until `summed`.
+  // The sealed datagram: a header and a payload that are ready to be sent, except that the header's CRC is
+  // missing until `summed` is high.
   logic         sealed, summed, seals, sealed_take;
   logic [511:0] sealed_header;
   logic [31:0]  header_crc;

@@ -87,7 +87,8 @@ module mr_udp_receive #(
   assign stops  = !wanted && in_service;
   assign peer   = greeted;
 
-  // The window: packets below next have arrived, and those below taken have left. held: packets from next on that have arrived.
+  // The window. All packets below `next` have arrived, and those below `taken` have left. `held` counts the arrived packets
+  // from `next` on.
   logic [31:0]      next, taken, limit;
   logic [SLOTS-1:0] arrived;
   logic [SW:0]      held;
@@ -135,7 +136,8 @@ module mr_udp_receive #(
         h_beat       <= '0;
       end else h_beat <= h_beat + 1'b1;
     end
-  // The window may be emptied while a payload comes, so the whole payload must come without that.
+  // `open` says that the present datagram's payload may be placed in the window. If the window is emptied
+  // (`restarts`) while the payload arrives, the payload is no longer accepted.
   always_ff @(posedge clk)
     if (rst || restarts) open <= 1'b0;
     else if (r_valid && r_first) open <= !here && !f_old && (f_ahead < 32'(credits)) && (r_data[319:288] <= 32'(packet_bytes));

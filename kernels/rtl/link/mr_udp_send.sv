@@ -2,10 +2,10 @@
 /// selective repair. runtime/link/README.md specifies the protocol; runtime/link/sender.cpp is the same state machine in software. The file has
 /// more than 500 lines because the window of packets is shared by sending, repair and the receiver's answers.
 ///
-/// Elements and tags arrive as in mr_link_pack. A packet has packet_bytes bytes of a frame, the frame's last packet what is left. The port
-/// goes into service when `enable` is high, if packet_bytes is a multiple of 64 or has room for a whole frame, and is at most PACKET, and if
-/// credits is 1 to SLOTS. The row of settings must not change while `enable` is high. `generation` must grow each time the port goes into
-/// service. A port that goes out of service drops its packets; if it drops any, no frame passes until the next flush.
+/// Elements and tags arrive as in mr_link_pack. Each packet has packet_bytes bytes of a frame; the frame's last packet has the remaining
+/// bytes. The port goes into service when `enable` is high, if packet_bytes is a multiple of 64 or has room for a whole frame, and is at
+/// most PACKET, and if credits is 1 to SLOTS. The row of settings must not change while `enable` is high. `generation` must grow each time
+/// the port goes into service. A port that goes out of service drops its packets; if it drops any, no frame passes until the next flush.
 ///
 /// The window has SLOTS (a power of two, 2 to 64) packets, in a memory of SLOTS * PACKET bytes; a packet's place in the memory is rounded up
 /// to a power of two beats. `tick` is high for one cycle in each microsecond; the parameters from LEAST_REPEAT on are in microseconds.
@@ -105,7 +105,7 @@ module mr_udp_send #(
   assign piece_last  = (rest <= 32'(packet_bytes));
   assign length      = piece_last ? rest[15:0] : packet_bytes;
   assign piece_beats = 11'((17'(length) + 17'd63) >> 6);
-  // A slot whose packet is being sent still holds the packet's bytes.
+  // While a packet is being sent, its slot must not be overwritten.
   assign word_ready  = frame_valid && peer && !torn && !clear && (head - base != 32'(SLOTS)) && !(sends && head_slot == job_slot);
   assign word_in     = word_valid && word_ready;
   assign piece_done  = word_in && (11'(piece_at) + 11'd1 == piece_beats);
@@ -322,7 +322,7 @@ module mr_udp_send #(
             step       <= SETTLE;
           end
         end
-        // A repeated or new packet enters SETTLE together with its job.
+        // When a packet is sent or repeated, SETTLE is entered together with the packet's job.
         SETTLE: begin
           step <= DECIDE;
           if (job && job_type == DATA) begin

@@ -1,9 +1,9 @@
 /// One AXI4-Lite slave in front of N other slaves. Each of them has a window of 4 KiB, which the address bits above 11 select.
 ///
-/// Handles one write and one read at a time, independently. A write's address and its data are accepted in any order, and the next write's
-/// only after this one's response. Bit (or field) i of the m_ vectors belongs to window i. Addresses and write data go to all windows; only
-/// the selected window gets valid. An access outside all windows is answered with DECERR. No output depends combinationally on an input, as
-/// AXI demands (AMBA AXI, A3.2.1).
+/// Handles one write and one read at a time, independently. A write's address and data are accepted in any order. The next write is
+/// accepted only after the response to the present one. Bit (or field) i of the m_ vectors belongs to window i. Addresses and write data go
+/// to all windows; only the selected window gets valid. An access outside all windows is answered with DECERR. No output depends
+/// combinationally on an input, as AXI demands (AMBA AXI, A3.2.1).
 `default_nettype none
 module mr_axil_split #(
   parameter integer N = 2,  // 1 to 16

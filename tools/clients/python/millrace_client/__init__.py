@@ -2,7 +2,7 @@
 
     import millrace_client
 
-    # The address may also be "http://127.0.0.1:8000", "https://…" or "unix:PATH".
+    # The server's address may also be "http://127.0.0.1:8000", "https://…" or "unix:PATH".
     with millrace_client.connect("udp://127.0.0.1:8001") as client:
         info = client.model("lenet5")  # inputs and outputs: name, datatype, shape
         outputs = client.infer("lenet5", [image], timeout=0.05)
