@@ -1,7 +1,7 @@
 // Cuts the UDP cables of a server under load, again and again: requests in flight fail with a named error, and the server
 // recovers by itself. Also tests `millrace devices --impair`, which cuts cables from the command line.
 //
-// The environment variable MILLRACE_LINK_CUTS sets the number of cuts (default 10). The test prints how long the first
+// The environment variable MILLRACE_REPETITIONS sets the number of cuts (default 10). The test prints how long the first
 // error after a cut and the first answer after the cable's return took.
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -26,6 +26,7 @@
 #include "tests/support/http.hpp"
 #include "tests/support/metrics_page.hpp"
 #include "tests/support/process.hpp"
+#include "tests/support/repetitions.hpp"
 #include "tests/support/wait.hpp"
 
 namespace millrace::tests::test_link_cuts {
@@ -137,8 +138,7 @@ void print(const char* what, std::vector<milliseconds> times) {
 }
 
 TEST_F(LinkCuts, EachCutCableFailsRequestsWithAnErrorUntilTheServerRecovers) {
-  const char* const asked = std::getenv("MILLRACE_LINK_CUTS");
-  const int cuts = asked == nullptr ? 10 : std::max(std::atoi(asked), 1);
+  const int cuts = repetitions(10);
   serve();
   const auto cards = children_named(server_->pid(), "millrace-card");
   ASSERT_EQ(cards.size(), 3U);

@@ -16,6 +16,7 @@
 #include "tests/integration/real_plans.hpp"
 #include "tests/support/file_environment.hpp"
 #include "tests/support/process.hpp"
+#include "tests/support/repetitions.hpp"
 #include "tests/support/wait.hpp"
 #include "tests/unit/pipeline/world.hpp"
 
@@ -128,7 +129,7 @@ TEST_F(PipelineOnCardsLikeHardware, StartsOnACardThatWasLeftInABadState) {
   EXPECT_TRUE(works());
 }
 
-TEST_F(PipelineOnCardsLikeHardware, TenLostCardsUnderLoadCauseNoWrongAnswerAndNoLeak) {
+TEST_F(PipelineOnCardsLikeHardware, LostCardsUnderLoadCauseNoWrongAnswerAndNoLeak) {
   open(diamond());
   ASSERT_TRUE(works());
   std::atomic<bool> go{true};
@@ -149,7 +150,8 @@ TEST_F(PipelineOnCardsLikeHardware, TenLostCardsUnderLoadCauseNoWrongAnswerAndNo
   }
   std::size_t descriptors = 0;
   Clock::duration longest{0};
-  for (int i = 0; i < 10; ++i) {
+  const int losses = repetitions(10);
+  for (int i = 0; i < losses; ++i) {
     const int seen = good.load();
     ASSERT_TRUE(eventually([&] { return good.load() > seen; })) << "before kill " << i;
     ASSERT_TRUE(eventually([&] { return signal_card("fpga" + std::to_string(i % 3), SIGKILL); }));
@@ -168,10 +170,36 @@ TEST_F(PipelineOnCardsLikeHardware, TenLostCardsUnderLoadCauseNoWrongAnswerAndNo
       << open_descriptors(getpid()) << " descriptors, " << descriptors << " after the second kill";
   std::uint64_t device_resets = 0;
   for (std::uint32_t card = 0; card < 3; ++card) device_resets += resets(card, ResetStep::kDevice);
-  EXPECT_EQ(device_resets, 10U);
+  EXPECT_EQ(device_resets, static_cast<std::uint64_t>(losses));
   std::cout << good.load() << " right, " << failed.load()
             << " refused or failed; longest time to serve again "
             << std::chrono::duration_cast<std::chrono::milliseconds>(longest).count() << " ms\n";
+}
+
+TEST_F(PipelineOnCardsLikeHardware, ReloadingACardDisturbsNoFrameOfItsNeighbours) {
+  open(chain_of_three());
+  ASSERT_TRUE(works());
+  std::atomic<int> good{0}, bad{0};
+  std::jthread client([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) ++(works() ? good : bad);
+  });
+  for (int reload = 0; reload < repetitions(10); ++reload) {
+    const int seen = good.load();
+    const int constant = 1 + reload % 2;
+    PlanBuilder other;
+    other.input("x").card("other" + std::to_string(constant), {"x"}, constant);
+    other.output("y", "other" + std::to_string(constant));
+    auto neighbour = Pipeline::open(load_images(other.build()), cluster_, {});
+    ASSERT_TRUE(neighbour.ok()) << neighbour.error().message();
+    EXPECT_EQ((*neighbour)->status().cards.at(0).programmed, 1U);
+    TestFrame frame(1, 1, 100);
+    ASSERT_TRUE((*neighbour)->infer(frame.frame).ok());
+    EXPECT_TRUE(frame.holds(0, 1, constant));
+    ASSERT_TRUE(eventually([&] { return good.load() > seen; }));
+  }
+  client.request_stop();
+  client.join();
+  EXPECT_EQ(bad.load(), 0);
 }
 
 }  // namespace
