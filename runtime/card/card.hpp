@@ -50,15 +50,15 @@ class Ingress {
   /// while the slot's run is kRunning.
   virtual std::span<std::byte> buffer(std::uint32_t slot) = 0;
 
-  /// Copies the slot's buffer to the card and starts its run. Allocates nothing. Returns kUnavailable if the card is
-  /// gone.
+  /// Copies the slot's buffer to the card and starts the slot's run. Allocates nothing. Returns kUnavailable
+  /// if the card is gone.
   virtual Status start(std::uint32_t slot, std::uint32_t epoch, std::uint64_t sequence) = 0;
 
   /// Returns the state of the slot's last run. Does not wait.
   virtual RunState state(std::uint32_t slot) = 0;
 };
 
-/// An output port that the host reads. It has slots like an Ingress.
+/// An output port that the host reads. Each of its slots has a buffer and a run, as in an Ingress.
 class Egress {
  public:
   virtual ~Egress() = default;

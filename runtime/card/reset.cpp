@@ -38,8 +38,8 @@ bool has_unit_reset(std::span<const std::byte> image) {
   });
 }
 
-// XRT 2.13 has no function for this in its C++ API: xrt::device::reset() only closes the device. `xbutil reset` calls
-// xclInternalResetDevice(), which XRT's library exports under a C++ name and no header declares.
+// The C++ API of XRT 2.13 has no function that resets a device: xrt::device::reset() only closes it. `xbutil
+// reset` calls xclInternalResetDevice(), which XRT's library exports under a C++ name and no header declares.
 Status reset_device(const xrt::device& device) {
   using Reset = int (*)(void*, xclResetKind);
   void* const library = dlopen("libxrt_core.so.2", RTLD_NOW | RTLD_NOLOAD);  // XRT has loaded it already

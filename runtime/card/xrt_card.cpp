@@ -74,8 +74,8 @@ RunState state_of(const xrt::run& run) {
 
 RunState wait_for(const xrt::run& run, std::chrono::milliseconds bound) {
   try {
-    // If the time passes, wait() returns TIMEOUT without a look at the packet. Only the packet tells this from a run
-    // that the driver aborted.
+    // wait() returns TIMEOUT both if the time limit passes and if the driver has aborted the run. The state
+    // in the run's packet tells which of the two has happened.
     const ert_cmd_state state = run.wait(std::max(bound, std::chrono::milliseconds(1)));
     return to_state(state == ERT_CMD_STATE_TIMEOUT ? run.state() : state);
   } catch (const std::exception&) {
@@ -105,7 +105,7 @@ struct Slot {
 static_assert(+abi::kIngressBuffer == +abi::kEgressBuffer && +abi::kIngressBytes == +abi::kEgressBytes &&
               +abi::kIngressEpoch == +abi::kEgressEpoch && +abi::kIngressSequence == +abi::kEgressSequence);
 
-/// The runs of a card that may be outstanding. Its owner's thread alone uses it.
+/// The runs that may be outstanding on a card. Only the thread of the card's owner uses this set.
 using Runs = std::set<xrt::run*>;
 
 /// The compute unit of an input port or an output port. Callers use a unit only as an Ingress or only as an Egress.
@@ -203,7 +203,7 @@ class XrtCard final : public Card {
     try {
       image_ = LoadedImage(device_, xclbin);
     } catch (const std::system_error& problem) {
-      // After the driver could not end a run, it refuses everything with EDEADLK until the device is reset.
+      // If XRT's driver could not end a run, it refuses every call with EDEADLK until the device is reset.
       const bool bad_state = std::abs(problem.code().value()) == EDEADLK;
       return Error(bad_state ? ErrorCode::kUnavailable : ErrorCode::kEnvironment,
                    std::string("loading the image: ") + problem.what());

@@ -21,7 +21,8 @@ namespace fs = std::filesystem;
 
 constexpr char kSetFaultsSymbol[] = "xclMillraceSetFaults";  // in shim/hal.cpp
 
-/// Returns the topology text of the first selection. A process can select its backend only once.
+/// Returns the text that describes the emulated machine. The process's first call of select_backend() sets
+/// it, because a process can select its backend only once.
 std::optional<std::string>& selected() {
   static std::optional<std::string> text;
   return text;

@@ -27,13 +27,15 @@ enum class Manners {
 /// as this computer can emulate them.
 using Pace = double;
 
-/// Selects the backend. `manners` says how emulated cards behave when they are lost, reset or loaded. For an emulated cluster, sets XILINX_XRT to the folder of Millrace's libxrt_core.so.2
-/// (MILLRACE_XRT_SHIM, or <bin>/../lib/millrace/xrt), MILLRACE_CARD to the card program, and MILLRACE_EMULATION to the
-/// cluster's topology. For a real cluster, keeps the user's XILINX_XRT, and checks that it names a folder with the library
-/// lib/libxrt_core.so.2. Returns kInvalidInput for a non-default
-/// fidelity, a pace or manners of a real cluster, for a pace below 1 or at rtl fidelity, for a cluster of several hosts
-/// (plan::cluster_of_host() returns the part of one), or for another cluster in a second call, because XRT cannot change
-/// its backend within a process. Returns kEnvironment if a file or variable is missing.
+/// Selects the backend. `manners` says how emulated cards behave when they are lost, reset or loaded. For an
+/// emulated cluster, sets XILINX_XRT to the folder of Millrace's libxrt_core.so.2 (MILLRACE_XRT_SHIM, or
+/// <bin>/../lib/millrace/xrt), MILLRACE_CARD to the card program, and MILLRACE_EMULATION to the cluster's
+/// topology. For a real cluster, keeps the user's XILINX_XRT, and checks that it names a folder with the
+/// library lib/libxrt_core.so.2. Returns kInvalidInput if a real cluster gets a fidelity, pace or manners
+/// other than the default, if the pace is below 1 or is combined with rtl fidelity, if the cluster has
+/// several hosts (plan::cluster_of_host() returns the part of one host), or if a second call names another
+/// cluster, because XRT cannot change its backend within a process. Returns kEnvironment if a file or
+/// variable is missing.
 Status select_backend(const plan::Cluster& cluster, Fidelity fidelity = Fidelity::kFunctional, Pace pace = 0,
                       Manners manners = Manners::kKind);
 

@@ -114,8 +114,8 @@ struct alignas(64) Doorbell {
   // instead, it would miss that wake-up and sleep on.
   Word sleeping;
   Word alive;  // whether a process runs this card; written by the host
-  // When the card's transceivers are ready (steady clock, in nanoseconds), or 0 if they are not. A cable is up when both
-  // ends are ready. Used only with the manners of hardware; written by the host.
+  // When the card's transceivers are ready (steady clock, in nanoseconds), or 0 if they are not. A cable is
+  // up when both ends are ready. Used only with the option manners=hardware; written by the host.
   LongWord cables_up_at;
 };
 

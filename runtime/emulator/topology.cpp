@@ -111,7 +111,7 @@ Status parse_faults(const std::vector<std::string_view>& words, Topology& topolo
 
 constexpr std::string_view kManners = "manners=", kHardware = "manners=hardware", kKind = "manners=kind";
 
-/// Sets the manners and, for hardware, the times of hardware.
+/// Sets the option manners. If it is "hardware", also sets the times of hardware.
 Status parse_manners(std::string_view word, Topology::Options& options) {
   if (word != kHardware && word != kKind)
     return wrong("option '" + std::string(word) + "': manners is kind or hardware");
@@ -210,7 +210,8 @@ std::string to_text(const Topology& topology) {
 
 Status parse_options(std::string_view text, Topology::Options& options) {
   const auto words = split(text, ' ');
-  // Apply the manners first, so that the order of the words does not matter.
+  // Parse `manners` before all other options: it sets their defaults, so the order of the words must not
+  // matter.
   for (const auto word : words)
     if (word.starts_with(kManners)) MILLRACE_TRY(parse_manners(word, options));
   for (const auto word : words)

@@ -49,7 +49,8 @@ T load(std::span<const std::byte> header, At at) {
   return value;
 }
 
-/// Whether datagrams of a type have the receiver's incarnation, in the place that data has for the frame's sequence.
+/// Whether datagrams of this type contain the receiver's incarnation. Its bytes are those that hold the
+/// frame's sequence in data datagrams.
 constexpr bool has_incarnation(Type type) {
   return type == Type::kState || type == Type::kGreeting || type == Type::kReceiverClosed ||
          type == Type::kReceiverOpened;

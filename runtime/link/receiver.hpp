@@ -31,9 +31,9 @@ class Receiver {
   /// `settings` must be valid.
   explicit Receiver(const ChannelSettings& settings);
 
-  /// Goes into service. The receiver accepts packets of `epoch` after a greeting of the sender that names
-  /// `incarnation`. `incarnation` must be above 0, and larger than in earlier calls, also of earlier processes on this
-  /// card.
+  /// Goes into service. After a greeting of the sender that names `incarnation`, the receiver accepts packets
+  /// of `epoch` (the number that the host raises to discard frames). `incarnation` must be above 0, and
+  /// larger than in earlier calls, also of earlier processes on this card.
   void start(std::uint32_t incarnation, std::uint32_t epoch);
   /// Goes out of service. next_datagram() then returns one last datagram, which tells the sender that the receiver is
   /// out of service.

@@ -57,8 +57,8 @@ void Sender::set_epoch(std::uint32_t epoch, Time now) {
   if (epoch == epoch_) return;
   epoch_ = epoch;
   reset_window();
-  // The change of epoch has discarded all packets. So the time for which the receiver left earlier packets unanswered
-  // must not count as silence.
+  // When the host raised the epoch, it discarded all packets. So the time for which the receiver left earlier
+  // packets unanswered must not count as silence.
   if (waiting_since_) waiting_since_ = now;
 }
 

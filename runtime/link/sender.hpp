@@ -33,7 +33,8 @@ class Sender {
 
   /// Returns how many packets push() accepts now.
   std::uint32_t credit() const;
-  /// Appends a packet of the current epoch and copies its payload. Returns false without credit.
+  /// Appends a packet of the current epoch (the number that the host raises to discard frames) and copies its
+  /// payload. Returns false if there is no credit.
   bool push(std::uint64_t sequence, std::uint32_t offset, bool last, std::span<const std::byte> payload);
 
   /// Processes a datagram of this channel for its sender.

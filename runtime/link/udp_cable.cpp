@@ -81,8 +81,8 @@ std::size_t UdpCable::receive(Time now) {
       arrivals_[i].msg_hdr.msg_namelen = sizeof sources_[i];
       end_.receive(bytes, peer_ && from_sockaddr(sources_[i]) == *peer_, now);
     }
-    // The kernel takes longer if it looks for further datagrams in vain. So ask for about as many datagrams as arrived
-    // together before.
+    // The call takes longer if the kernel looks for a further datagram and finds none. So ask for about as
+    // many datagrams as arrived together last time.
     const auto got = static_cast<unsigned>(count);
     expected_ = got < expected_ ? got : std::min(2 * expected_, kBatch);
     return got;

@@ -10,7 +10,7 @@
 
 namespace millrace::runtime::emulator {
 
-/// Those states of a packet (ert_cmd_state) that the card sets.
+/// The states of a packet (ert_cmd_state) that the card itself sets.
 enum class PacketState : std::uint32_t { kCompleted = 4, kError = 5, kAbort = 6, kTimeout = 8 };
 
 struct Command {

@@ -48,7 +48,8 @@ Status add_units(const ImageHeader& header, LoadedImage& image) {
   return {};
 }
 
-/// Claims the compute unit of a port or partition. `name` is "kernel:{cu}"; the unit's name is "kernel:cu".
+/// Marks the compute unit of a port or partition as used and returns its queue of commands. `name` has the
+/// form "kernel:{cu}". In the image's list of units, the same unit is called "kernel:cu".
 Result<CommandQueue*> claim_unit(std::string name, const std::string& who, LoadedImage& image) {
   name.erase(name.find('{'), 1);
   name.pop_back();

@@ -77,12 +77,14 @@ std::uint64_t LinkPort::cable_up_at() const {
   if (fabric_.hardware == 0 || enabled_ == 0) return kNever;
   const std::uint64_t own = fabric_.doorbell[card_].cables_up_at.load(std::memory_order_acquire),
                       other = peer_->cables_up_at.load(std::memory_order_acquire);
-  // The time may have passed since send() or peek() looked. The caller then tries again at once.
+  // If the cable came up after send() or peek() found it down, return the time in the past. The caller then
+  // tries again at once.
   const bool known_to_be_up = own == ready_[0] && other == ready_[1];
   return own == 0 || other == 0 || known_to_be_up ? kNever : std::max(own, other);
 }
 
-/// Whether the transceivers at both ends of the cable are ready. Reads the clock only after one of them was not.
+/// Whether the transceivers at both ends of the cable are ready. Once both are, later calls do not read the
+/// clock.
 bool LinkPort::cable_is_up() const {
   if (fabric_.hardware == 0 || enabled_ == 0) return true;
   const std::uint64_t own = fabric_.doorbell[card_].cables_up_at.load(std::memory_order_acquire),
@@ -291,7 +293,7 @@ std::uint64_t LinkPort::arrival(std::uint64_t frame_bytes, std::uint64_t sent, s
   }
   const std::uint64_t behind = time(plan::frame_bytes_on_wire(frame_bytes - sent - length, packet_bytes_));
   const std::uint64_t planned = frame_arrives_at_ - std::min(behind, frame_arrives_at_);
-  // A packet that had to wait for credit leaves now.
+  // A packet that had to wait for credit leaves now, not at its planned time.
   return resumed ? std::max(planned, now_nanoseconds() + own + times_->latency_nanoseconds) : planned;
 }
 
@@ -375,8 +377,8 @@ void LinkPort::set_epoch(std::uint32_t epoch) {
 }
 
 bool LinkPort::has_fault() {
-  // The card's event loop calls this function often, so it asks for a report, which takes a lock, only if there may be a
-  // fault.
+  // The card's event loop calls has_fault() often. To ask for a report takes a lock, so ask only if there may
+  // be a fault.
   if (udp_ != nullptr && !udp_->has_trouble()) was_lost_ = false;
   if (udp_ != nullptr && udp_->has_trouble()) {
     const UdpChannel::Report report = udp_->report();

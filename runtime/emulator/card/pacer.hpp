@@ -30,7 +30,8 @@ class Pacer {
     if (factor == 0 || times.interval_nanoseconds == 0) return;
     interval_ = scaled(times.interval_nanoseconds, factor);
     delay_ = scaled(times.delay_nanoseconds, factor);
-    // As many frames as the hardware's pipeline holds, and one in the buffer of the output.
+    // Make room for the frames that the hardware's pipeline holds at once, and for one in the buffer of the
+    // output.
     frames_.resize(std::min<std::uint64_t>((delay_ + interval_ - 1) / interval_, kMostFrames) + 1);
     for (auto& frame : frames_)
       for (const std::size_t bytes : output_bytes) frame.outputs.emplace_back(bytes);

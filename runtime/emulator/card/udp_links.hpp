@@ -102,8 +102,8 @@ class UdpChannel {
 
   void set_epoch(std::uint32_t epoch);
 
-  /// For senders: sends packets of `frame` from byte `sent` on, as far as credit allows, and advances `sent`. Returns
-  /// how many packets these are.
+  /// For senders: sends packets of `frame` from byte `sent` on, as far as credit allows, and advances `sent`.
+  /// Returns the number of packets sent.
   std::uint32_t send(std::uint32_t epoch, std::uint64_t sequence, std::span<const std::byte> frame,
                      std::uint64_t& sent);
 

@@ -100,7 +100,8 @@ void EmulatedCard::load(const axlf* image) {
     throw std::system_error(code, std::generic_category(), "emulated card " + card_.name + ": " + why);
   };
   const std::lock_guard lock(load_mutex_);
-  // The driver asks for a bad state before it compares the uuid with that of the loaded image.
+  // Check for a bad state first. XRT's driver does so, too, before it compares the uuid with that of the
+  // loaded image.
   if (condition() != Condition::kWorks)
     refuse(EDEADLK, "the card is in a bad state after a loss; reset the device (xbutil reset)");
   auto layout = read_layout(image, card_.memory_bytes);

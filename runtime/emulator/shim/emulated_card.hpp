@@ -38,18 +38,19 @@ class EmulatedCard {
   void load(const axlf* image);
   bool has_image(const Uuid& uuid) const;
   int open_context(const Uuid& uuid, std::uint32_t unit, bool shared);
-  /// With the manners of hardware, closing the last context of a unit aborts the unit's runs.
+  /// With the option manners=hardware, closing the last context of a unit aborts the unit's runs.
   void close_context(std::uint32_t unit);
 
-  // The functions below (manners.cpp) are for cards with the manners of hardware (README.md, "Manners").
+  // The functions below (manners.cpp) are for cards with the option manners=hardware, which behave as real
+  // cards do after a loss (README.md, "Manners").
 
-  /// Returns the error of commands, contexts and loads that the card cannot serve: EIO if its process has ended or, with
-  /// the manners of hardware, EDEADLK after a loss until reset(). Returns 0 if the card works.
+  /// Returns the error of commands, contexts and loads that the card cannot serve: EIO if its process has
+  /// ended or, with manners=hardware, EDEADLK after a loss until reset(). Returns 0 if the card works.
   int refusal() const;
   /// Whether the card is lost, so that memory and registers read all ones.
   bool reads_all_ones() const { return condition() == Condition::kLost; }
-  /// Resets the device: ends the card's process, and forgets the image, the contexts and any loss. Takes the option
-  /// reset_time. Returns ENOSYS for a card that has not the manners of hardware.
+  /// Resets the device: ends the card's process, and forgets the image, the contexts and any loss. Takes the
+  /// option reset_time. Returns ENOSYS for a card without manners=hardware.
   int reset();
   /// Aborts the run of a packet (ERT_ABORT).
   int abort_run(std::uint32_t slot);
@@ -72,7 +73,7 @@ class EmulatedCard {
            std::string* message = nullptr);
 
  private:
-  /// What a loss left behind. Only the manners of hardware know kLost and kBad.
+  /// The condition of an emulated card. Only cards with the option manners=hardware become kLost or kBad.
   enum class Condition : std::uint32_t {
     kWorks,
     kLost,  // the process has ended: reads return all ones, and runs complete

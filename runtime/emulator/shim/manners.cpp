@@ -1,5 +1,5 @@
-// What a card with the manners of hardware does after a loss: the driver's aborts, its bad state, and the reset of the
-// device. README.md, "Manners", names the sources.
+// What an emulated card with the option manners=hardware does after a loss: the driver's aborts, its bad
+// state, and the reset of the device. README.md, "Manners", names the sources.
 #include <ert.h>
 
 #include <algorithm>
@@ -179,7 +179,8 @@ void EmulatedCard::abort_runs_of_former_host() {
   }
 }
 
-/// Writes when the card's cables are up: the option cable_time after now, or never. Neighbours look at once.
+/// Stores the time at which the card's cables come up: after the delay `cable_time` if `up`, otherwise never.
+/// Wakes the neighbour cards, so that they see the change at once.
 void EmulatedCard::set_cables(bool up) {
   auto& f = fabric();
   const auto now = std::chrono::duration_cast<std::chrono::nanoseconds>(
