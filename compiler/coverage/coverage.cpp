@@ -134,7 +134,7 @@ class Survey {
     }
   }
 
-  /// Lowers the graph. While nodes are refused, takes them out and lowers what is left.
+  /// Lowers the graph. If nodes are refused, takes them out and lowers the rest, until no node is refused.
   Status lower(Graph graph) {
     for (int cuts = 0; !graph.nodes.empty(); ++cuts) {
       std::vector<graph::Refusal> refusals;

@@ -75,7 +75,7 @@ void add_channel(Deployment& d, const PortRef& producer, const PortRef& consumer
     channel.transport = Transport::kHost;
     channel.frame_bytes = port.storage_bytes();
   } else {
-    // If there is no cable, check_communication() reports the error.
+    // If no cable joins the two cards, check_communication() reports the error later.
     const Cable* const cable = cable_of(d, channel, cluster, binding);
     if (cable != nullptr && cable->protocol == CableProtocol::kMpi) {
       channel.transport = Transport::kMpi;

@@ -115,7 +115,8 @@ std::uint32_t rank_of(const std::vector<Kernel>& kernels, const Unit& unit) {
   return rank;
 }
 
-/// Connectivity tables refer to rows by their number, so the vendor's rows come after our own.
+/// Returns the section IP_LAYOUT: our compute units, then the vendor's other units. Connectivity tables refer
+/// to rows by their number, so our rows must come first.
 Bytes ip_section(const std::vector<Kernel>& kernels, const FromVendor* vendor) {
   // A kernel that v++ links has only one interrupt for all its register windows. XRT cannot tell which window raised
   // the interrupt, so XRT polls the windows instead.

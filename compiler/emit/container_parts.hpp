@@ -61,7 +61,8 @@ struct Section {
   Bytes bytes;
 };
 
-/// What an image made of v++ output takes over from it, besides whole sections.
+/// The data that an image made of v++ output takes over from single rows of that output. (Other sections are
+/// copied whole.)
 struct FromVendor {
   std::vector<ip_data> ips;  // IP_LAYOUT rows that are no kernels: memory controllers and the like
 };
@@ -73,7 +74,8 @@ void add_own_sections(const runtime::plan::EmulationData& data, const runtime::p
                       Bytes group_connectivity, const std::vector<runtime::plan::Pace>& paces,
                       std::vector<Section>& sections);
 
-/// Writes a uuid ("01234567-89ab-…") into the header, and a number derived from it into the field for a time.
+/// Writes a uuid ("01234567-89ab-…") into the header. Also writes a number derived from the uuid into the
+/// header's field for a time.
 void put_uuid(const std::string& uuid, axlf& header);
 
 /// Joins header and sections into a container with Millrace's checksum. Sets the header's length.

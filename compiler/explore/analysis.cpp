@@ -60,7 +60,8 @@ Analysis analyse(const Problem& problem, const Solution& solution) {
     const std::uint32_t p = assignment.place[board.chain.layer_of[i]];
     PlaceAnalysis& place = out.places[p];
     place.cost += operation.cost;
-    // Count only the multiplications that an operation's DSP slices have time for in its interval. LUTs do all others.
+    // Count only the multiplications that an operation's DSP slices have time for in its interval. LUTs do
+    // all other multiplications.
     products[p] += std::min(static_cast<double>(operation.cost),
                             kMultipliesPerDsp * static_cast<double>(way.amounts[kDsp]) *
                                 static_cast<double>(way.interval_cycles));

@@ -145,7 +145,8 @@ Usage Board::usage(const Assignment& a, const std::vector<Hop>& hops) const {
     const std::uint32_t cables = between.cables;
     const auto [load, added] = out.loads.try_emplace({hop.from, hop.to}, cables);
     load->second.add(problem.tensors[hop.tensor].bytes);
-    // Both directions between two cards use the same cables, so the ports of a cable count once.
+    // The two directions between a pair of cards use the same cables, so count the hardware of each cable
+    // once per card.
     if (!added || out.loads.contains({hop.to, hop.from}) || between.through_hosts) continue;
     for (const auto place : {hop.from, hop.to})
       for (std::uint32_t n = 0; n < cables; ++n) out.links[place] += problem.cards[a.card[place]].link;

@@ -108,7 +108,8 @@ void IntervalFit::add_price_list(PackingCache& cache, const Prices& prices) cons
   cache.price_lists.push_back(std::move(price_list));
 }
 
-/// Returns the largest `end` for which no known list of resource prices proves that the layers [begin, end) do not fit.
+/// Returns the largest `end` for which the layers [begin, end) may fit: no known list of resource prices
+/// proves that they do not.
 std::size_t IntervalFit::affordable(const PackingCache& cache, std::size_t begin) const {
   std::size_t end = board_.chain.size();
   for (const auto& price_list : cache.price_lists) {
@@ -186,8 +187,8 @@ void IntervalFit::choose(std::uint32_t card, std::uint32_t cables, std::size_t b
                          Assignment& assignment) {
   for (const auto& run : filling(card, cables, begin, Unknown::kDoesNotFit).runs) {
     if (run.begin >= end) return;
-    // A run of layers may extend beyond `end`. In that case, use only the choices that the run makes for layers before
-    // `end`.
+    // A run (consecutive layers in one region) may extend beyond `end`. In that case, use only the choices
+    // that the run makes for layers before `end`.
     const Packed& found = packed(*run.cache, run.begin, run.end);
     std::size_t n = 0;
     for (std::size_t layer = run.begin; layer < std::min(run.end, end); ++layer) {

@@ -107,7 +107,7 @@ struct Cable {
 /// host does between cards bounds the throughput: see host_seconds().
 enum class Objective { kCards, kThroughput, kLatency };
 
-/// Returns "cards", "throughput" or "latency".
+/// Returns the name of an objective: "cards", "throughput" or "latency".
 const char* objective_name(Objective objective);
 
 struct Targets {

@@ -279,7 +279,8 @@ Solution Search::narrowed(std::uint32_t cards, Solution best, std::ptrdiff_t low
       low = middle + 1;
     }
   }
-  // A memory's bandwidth can cause an interval between two of intervals_, so bisect further.
+  // The shortest interval may lie between two entries of intervals_, because the bandwidth of a memory can
+  // limit it. So bisect further.
   double below = low > 0 ? intervals_[static_cast<std::size_t>(low - 1)] : 0;
   for (int i = 0; reads_memory_ && i < kRefinements; ++i) {
     const double middle = (below + best.interval_seconds) / 2;

@@ -119,8 +119,8 @@ std::vector<Solution> Search::short_latencies() {
   const double most_late = out.front().latency_seconds * kMuchLater;
   std::erase_if(out, [&](const auto& s) { return s.latency_seconds > most_late; });
   if (out.size() > kMostSoon) out.resize(kMostSoon);
-  // Here, branch and bound starts without a known solution, so it can find one that differs from all solutions in
-  // `out`.
+  // Start branch and bound without a known solution, so that it can find one that differs from all solutions
+  // in `out`.
   Problem near = problem_;
   near.targets.objective = Objective::kCards;
   if (auto& most = near.targets.max_latency_seconds; !most) most = out.front().latency_seconds * kAboutAsSoon;

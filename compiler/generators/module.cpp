@@ -99,7 +99,8 @@ std::int64_t Values::operator[](std::string_view name) const {
   const auto& declared = module_->parameters;
   for (std::size_t i = 0; i < declared.size(); ++i) {
     const std::string_view here = declared[i].first;
-    // Compare the length and the first character first, which is faster, because few names are equal in both.
+    // Compare the lengths and the first characters of two names before the names. Few names agree in both, so
+    // this is faster.
     if (here.size() == name.size() && here.front() == name.front() && here == name) return values_[i];
   }
   assert(false && "the module does not have this parameter");

@@ -180,7 +180,7 @@ Parameters adapter_parameters(std::uint32_t from_lanes, std::uint32_t to_lanes, 
 }
 
 unsigned signed_bits(std::int64_t lowest, std::int64_t highest) {
-  // The bits of a negative number that differ from its sign bit are those that are set in its complement.
+  // A negative number x needs as many bits as its complement ~x, and a sign bit.
   const auto bits = [](std::int64_t x) {
     return static_cast<unsigned>(std::bit_width(static_cast<std::uint64_t>(x < 0 ? ~x : x))) + 1;
   };

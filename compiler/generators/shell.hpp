@@ -1,5 +1,5 @@
-// The shell that emit/rtl writes around a partition's dataflow: its constants and its cost. The planner needs the cost
-// before the shell is written.
+// The shell, the logic with which emit/rtl connects a partition's dataflow to the host and to cables: its
+// constants and its cost. The planner needs the cost before the shell is written.
 #pragma once
 
 #include <cstdint>

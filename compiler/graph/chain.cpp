@@ -162,8 +162,8 @@ std::int64_t Chain::evaluate(std::int64_t x, std::size_t channel) const {
 }
 
 ChainTrend Chain::trend(std::int64_t lowest, std::int64_t highest, std::size_t channel) const {
-  // As long as the chain (of element-wise functions) is monotone, the results at both ends of the input's range bound
-  // all results between them.
+  // The results at both ends of the input's range bound all results between them, as long as the chain (of
+  // element-wise functions) only rises or only falls.
   Number from{false, lowest, 0}, to{false, highest, 0};
   bool falling = false;
   for (std::size_t i = 0; i < steps.size(); ++i) {
@@ -183,7 +183,7 @@ bool Chain::is_increasing() const {
   for (std::size_t c = 0; c < channels(); ++c) {
     bool falling = false;
     for (const Step& s : steps) {
-      // A factor of zero turns an infinite input into NaN.
+      // A factor of zero turns an infinite input into NaN, so such a step proves nothing.
       const bool by_zero = (s.kind == Step::Kind::kMultiply || s.kind == Step::Kind::kDequantise ||
                             s.kind == Step::Kind::kPRelu) &&
                            pick(s.floats, c) == 0;

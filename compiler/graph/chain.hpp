@@ -1,7 +1,7 @@
 // A chain is a function of one number, written as the float32 and integer steps in which an ONNX model states it: "to
 // float, times 0.00009, Relu, quantise to uint8". Requantisation in integers is proved equal to this reference.
 //
-// All arithmetic is IEEE float32. Each step rounds once, in the order in which the steps are written (numerics.md).
+// All arithmetic is IEEE float32. Each step rounds once, in the order in which the steps are written.
 // Rounding to an integer is half to even.
 #pragma once
 

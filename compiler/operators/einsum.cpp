@@ -41,8 +41,8 @@ std::optional<Equation> read_equation(std::string text) {
   return e;
 }
 
-/// The letters of a matrix product: those that number the matrices of a stack, those of the left operand alone, those
-/// of the right operand alone, and the one that is summed.
+/// The letters in the equation of a matrix product: those that number the matrices of a stack, those of the
+/// left operand alone, those of the right operand alone, and the letter that is summed over.
 struct EinsumProduct {
   std::string matrices, left, right, summed;
 };
@@ -59,8 +59,8 @@ std::optional<EinsumProduct> product_of(const Equation& e) {
     if (!has(e.a, c) || !has(e.b, c)) return std::nullopt;
     p.summed += c;
   }
-  // Without letters that number the matrices of a stack, the left operand may have any number of rows: MatMul treats it
-  // as matrices that share one right operand.
+  // If no letters number the matrices of a stack, the left operand may have several letters for its rows:
+  // MatMul treats it as a stack of matrices that share one right operand.
   const bool left_fits = p.matrices.empty() ? !p.left.empty() : p.left.size() == 1;
   if (p.summed.size() != 1 || p.right.size() != 1 || !left_fits) return std::nullopt;
   return p;
@@ -75,7 +75,7 @@ class Writer {
   void add(const char* type, const char* suffix, std::map<std::string, graph::Attribute> attributes,
            std::vector<ValueId> inputs, ValueId output) {
     OnnxOperator made{kOnnx, type, opset_, std::move(attributes)};
-    // The importer has already reserved the name of the node itself.
+    // Without a suffix, use the name of the Einsum node itself, which the importer has already reserved.
     const std::string name = *suffix == 0 ? node_.name : names_.unique(node_.name + suffix);
     out_.push_back(graph::make_node(name, std::move(made), std::move(inputs), output, node_.sources));
   }

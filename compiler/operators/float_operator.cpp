@@ -144,7 +144,8 @@ std::optional<FloatOperator> float_operator(const Step& step, const Shape& shape
 std::span<const Operator> host() {
   static const std::vector<Operator> kRows = [] {
     std::vector<Operator> rows;
-    // The names are string literals, so they end with a zero byte.
+    // The names of the host's operators are string literals. They end with a zero byte, so data() is a C
+    // string.
     for (const std::string_view type : kernels::host::operators())
       rows.push_back({.type = type.data(), .infer = infer_host, .fold = fold_host});
     return rows;

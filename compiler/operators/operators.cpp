@@ -136,7 +136,7 @@ const char* known_reason(const std::string& type) {
 
 namespace {
 
-/// Whether only the importer makes this operator.
+/// Whether the operator is internal: only the importer makes it, and no ONNX file contains it.
 bool is_internal(const Operator& row) {
   return row.domain == std::string_view(kQonnx) && row.rewrite == nullptr;
 }

@@ -67,7 +67,7 @@ struct Operator {
   // can only be folded. The pass remove_dead removes Identity and Dropout.
   Lowering lower_elementwise = nullptr;  // for operators that compute single elements or move elements
   Lowering lower_qdq = nullptr;          // for operators that sum dequantised floats
-  // The next two fields are for passes::assume_quantised().
+  // Only passes::assume_quantised() uses the next two fields.
   bool computes = false;  // a quantising tool quantises its result
   Fusion fusion = Fusion::kNever;
   // If `expansion` or `rewrite` is set, the importer replaces the operator, and all fields above are ignored.

@@ -164,7 +164,7 @@ std::optional<FusedQuantiser> fused_quantiser(const Site& site, const std::vecto
   found.quantise = *quantise;
   if (site.op.qlinear) return found;
   if (quantise->written) return std::nullopt;
-  // Like ONNX Runtime, remove clamps that do not change the quantised result.
+  // Remove clamps that do not change the quantised result, as ONNX Runtime does.
   for (const Step& clamp : clamps)
     if (!changes_nothing(clamp, *quantise)) return std::nullopt;
   const Type type = site.graph.value(found.result).type;

@@ -79,7 +79,7 @@ ValueId Site::move(ValueId x, std::vector<std::int64_t> perm, Shape shape, const
 
 std::optional<AxisConstant> along_axis(const Value& constant, const Shape& shape) {
   AxisConstant result;
-  // Leading axes of length 1 do not enlarge the shape.
+  // When a constant is broadcast, leading axes of length 1 do not enlarge the result's shape.
   for (std::size_t i = 0; i + shape.size() < constant.shape.size(); ++i)
     if (constant.shape[i] != 1) return std::nullopt;
   for (std::size_t i = 0; i < std::min(constant.shape.size(), shape.size()); ++i) {

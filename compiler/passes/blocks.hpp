@@ -14,7 +14,7 @@
 
 namespace millrace::compiler::passes {
 
-// The functions for the order of elements are in layout.cpp.
+// The functions that compute the order of elements are defined in layout.cpp.
 
 /// map[i] is the index of the input element that becomes element i of the output.
 using IndexMap = std::vector<std::uint32_t>;

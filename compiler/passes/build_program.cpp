@@ -182,7 +182,8 @@ class ProgramBuilder {
 
   Result<kernels::Program> run() {
     program_.name = graph_.name;
-    // The model's inputs and outputs keep their names.
+    // The program's inputs and outputs keep the names of the model's, so no other tensor may get one of these
+    // names.
     for (const auto* signatures : {&graph_.input_signatures, &graph_.output_signatures})
       for (const graph::Signature& s : *signatures) tensor_names_.take(s.name);
     for (std::size_t i = 0; i < graph_.inputs.size(); ++i) {

@@ -12,7 +12,8 @@ using Wide = __int128;
 
 constexpr int kLargestShift = 46;
 constexpr std::int64_t kLargestMultiplier = std::numeric_limits<std::int32_t>::max();
-// Products have at most 62 bits, so with this limit neither the sum nor its rounding overflows.
+// The largest magnitude of an offset. Products have at most 62 bits, so neither the sum of product and offset
+// nor its rounding overflows.
 constexpr std::int64_t kLargestOffset = std::int64_t{1} << 61;
 // At most this many multipliers are tried for a shift. If more are possible, a slightly larger shift has a solution.
 constexpr std::int64_t kMultipliersTried = 8;

@@ -1,5 +1,4 @@
-// Proves that an integer step function equals a float32 one, and finds the cheapest such function (numerics.md,
-// "Requantise").
+// Proves that an integer step function equals a float32 one, and finds the cheapest such function.
 //
 // A non-decreasing function of an integer with results in [lowest, highest] is determined by its step positions: for
 // each result k above the first, the smallest accumulator that gives at least k. solve() finds these positions by

@@ -1,5 +1,6 @@
-// Computes by how much a shell exceeds the fixed share in the device's file. Ports to the host are as wide as the
-// model's first and last layers, so a wide layer makes the shell larger.
+// Computes by how much a card's shell (the logic that connects its layers to the host) exceeds the fixed
+// share in the device's file. Ports to the host are as wide as the model's first and last layers, so a wide
+// layer makes the shell larger.
 #pragma once
 
 #include <map>

@@ -142,7 +142,7 @@ Result<std::vector<double>> sensitivities(const Graph& graph, const std::vector<
   return result;
 }
 
-/// Chooses the bits of each layer's weights.
+/// Chooses how many bits the weights of each layer get.
 Result<std::vector<Layer>> choose_bits(const Graph& graph, const std::vector<Product>& products,
                                        std::span<const Frame> frames, const Options& options) {
   const auto is_in = [](const std::vector<std::string>& names, const std::string& name) {

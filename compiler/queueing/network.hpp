@@ -19,7 +19,7 @@ namespace millrace::compiler::queueing {
 /// credit returns over the cable. While the next cable is busy, a partition may begin further frames until its pipeline
 /// and a buffer for one frame are full.
 ///
-/// kUnsupported names a channel between cards without a cable.
+/// Returns kUnsupported if a channel joins two cards without a cable. The error names the channel.
 Result<Network> network_of(const Plan& plan, std::uint32_t slots);
 
 }  // namespace millrace::compiler::queueing

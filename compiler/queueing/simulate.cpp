@@ -114,7 +114,7 @@ class Simulation {
     }
   }
 
-  /// Gives waiting frames to pipelines with free slots.
+  /// Gives waiting frames to pipelines that have a free slot (the room for one frame).
   void dispatch() {
     while (dispatched_ < arrived_) {
       std::uint64_t most = 0;

@@ -36,8 +36,8 @@ struct Pipeline {
   std::uint32_t slots = 0;  // the most frames in the pipeline; 0: any number
 };
 
-/// Pipelines that share one queue of frames. A frame goes to the pipeline with the most free slots; pipelines with
-/// equally many take turns. Pipelines may share stations.
+/// Pipelines that share one queue of frames. A frame goes to the pipeline with the most free slots (the room
+/// for one frame each); pipelines with equally many take turns. Pipelines may share stations.
 struct Network {
   std::vector<Station> stations;
   std::vector<Pipeline> pipelines;

@@ -153,8 +153,8 @@ json::array replica_cards(const Plan& plan) {
   return out;
 }
 
-/// The reported gap compares this plan only with plans that make certain choices in the same way. Returns the names of
-/// these choices (README.md: gap_given).
+/// The reported gap (the distance to the best possible plan) compares this plan only with plans that make
+/// certain choices in the same way. Returns the names of these choices (README.md: gap_given).
 json::array gap_given(const Plan& plan) {
   json::array out;
   if (plan.followed) return out;

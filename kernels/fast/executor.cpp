@@ -72,8 +72,9 @@ std::optional<Form> form_for(const Tensor& tensor, const Window& window, bool by
   form.pixel_bytes = form.channels * form.element_bytes();
   const std::uint64_t rows = std::uint64_t{form.height} + window.pad_top + window.pad_bottom;
   const std::uint64_t columns = std::uint64_t{form.width} + window.pad_left + window.pad_right;
-  // Kernels address a tensor's buffer by signed 32-bit offsets. The rows, the columns and the bytes per pixel are each
-  // fewer than 2^32, so their computation above cannot overflow.
+  // Kernels address a tensor's buffer by signed 32-bit offsets, so a larger buffer is refused. Rows and
+  // columns are each fewer than 2^32, so their product fits into 64 bits. The product with the bytes per
+  // pixel may overflow and is checked.
   std::uint64_t total = 0;
   if (__builtin_mul_overflow(rows * columns, form.pixel_bytes, &total) ||
       total > std::numeric_limits<std::int32_t>::max())

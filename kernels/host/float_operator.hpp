@@ -2,8 +2,8 @@
 // integer blocks or at the ends of a model. `compute()` is the only implementation: kernels/reference and kernels/fast
 // both call it, and `millrace quantize` runs float models with it.
 //
-// The ONNX standard defines the meaning of each operator. Sums are added in float32, in the order of the operands'
-// elements, so results can differ from ONNX Runtime's by rounding (numerics.md: 1e-6 relative).
+// The ONNX standard defines the meaning of each operator. Sums are added in float32, in the order of the
+// operands' elements, so results can differ from ONNX Runtime's by rounding, relatively by about 1e-6.
 #pragma once
 
 #include <cstdint>

@@ -139,8 +139,9 @@ class LinkRow {
   std::uint32_t epoch_ = 0, connector_ = 0, tag_ = 0, packet_bytes_ = 0, credits_ = 0;
   std::uint64_t sequence_ = 0;
   std::deque<Write> writes_;
-  // The present time in service of the sender: its generation modulo 256, packets that it sent, that reached the
-  // receiver, and that acknowledgements on their arrival at the sender named; whether a welcome has arrived.
+  // The sender's present session (its time in service since it was last enabled): its generation modulo 256,
+  // how many packets it has sent, how many of them reached the receiver, how many were acknowledged, and
+  // whether a welcome has arrived.
   std::uint32_t generation_ = 0, session_sent_ = 0, session_arrived_ = 0, acknowledged_ = 0;
   bool welcomed_ = false, session_cut_ = false;
   double sink_pace_ = 0.8;
@@ -332,7 +333,8 @@ void LinkRow::packet_sent(Cable& cable) {
     return;
   }
   if (script_ == Script::kUnsent && packet.kind() == kTaken) {
-    // After the forged acknowledgement, no other one may cause the fault.
+    // The script forges one acknowledgement. Once that is done, drop the later ones, because only the forged
+    // one may cause the fault.
     if ((spoilt_ && !faulted_) || acknowledge_unsent(cable, packet)) return;
   }
   send_old(cable, packet);
@@ -415,7 +417,7 @@ bool LinkRow::acknowledge_unsent(Cable& cable, Packet packet) {
   return true;
 }
 
-/// Notes what sender or receiver learn from a packet whose last word they are given now.
+/// Records what the receiver or the sender learns from this packet, whose last word it gets in this cycle.
 void LinkRow::arrived(const Packet& packet) {
   if (packet.field(3, 1) != generation_ || packet.field(1, 1) != tag_) return;
   if (packet.kind() == kWelcome) welcomed_ = true;
@@ -436,7 +438,7 @@ void LinkRow::check_session(const Packet& packet) {
   if (packet.field(3, 1) != generation_) fail("a packet of another generation");
   if (packet.kind() != kData) return;
   if (!welcomed_) fail("data before the receiver's welcome");
-  // The numbers of packets that a cable cuts off are missing.
+  // Packets that were cut off when the cable went down are missing, so their numbers may be skipped.
   if (number < session_sent_ || (number > session_sent_ && !session_cut_)) fail("a wrong number");
   if (number - acknowledged_ >= credits_) fail("a packet without credit");
   session_sent_ = number + 1;
@@ -654,7 +656,7 @@ void LinkRow::check_counters() {
     } else if (e.offset == abi::kLinkPacketsLow && e.row == kReceiver && ever_faulted_) {
       if (got > e.value) fail("more packets than came");
     } else if (ever_down_ && e.row == kSender && got >= e.value) {
-      // Packets that are lost when their cable goes down count as sent.
+      // The sender also counts packets that were lost when their cable went down.
     } else if (got != e.value) {
       fail("register " + std::to_string(e.offset) + " of row " + std::to_string(e.row) + " says " +
            std::to_string(got) + ", expected " + std::to_string(e.value));

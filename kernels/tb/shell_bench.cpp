@@ -322,8 +322,8 @@ void ShellRow::dataflow() {
     leaving_.pop_front();
     if (++beats_out_ == out_elements_ / out_.lanes) {
       beats_out_ = 0;
-      // Frames leave in the order in which they entered. This frame belongs to the epoch's oldest run that has not
-      // ended.
+      // Frames leave in the order in which they entered, so this frame belongs to the oldest run of the
+      // present epoch that has not ended.
       while (next_in_order_ < fed_.size() && ended_at_.contains(fed_[next_in_order_])) ++next_in_order_;
       if (next_in_order_ < fed_.size()) {
         started_at_[fed_[next_in_order_]] = frame_cycles_.front().first;
@@ -434,8 +434,8 @@ void ShellRow::advance() {
     }
   } else if (stage_ == Stage::kCounters && control_.idle()) {
     if (ports_.at("error").get() != 0) fail("error raised");
-    // Stopping the supervisor while it has no run must do nothing. Afterwards, start a run that only a second stop
-    // ends.
+    // Stopping the supervisor (the unit that reports faults) while it has no run must do nothing. Afterwards,
+    // start a run that only a second stop ends.
     stage_ = Stage::kStop;
     control_.write(abi::kRegSupervisorStop, 1, [this] {
       supervise();

@@ -1,8 +1,9 @@
 // Bench of the modules of a UDP link, with a network in between that loses, repeats, reorders and damages datagrams.
 //
-// The other end of the cable is the software of runtime/link, or the hardware itself: then the card is its own
-// neighbour. Frames pass in both directions. The scripts change the epoch in mid-frame, take the network away, restart
-// an end, and violate the protocol. No wrong byte may leave, and every frame must arrive unless the epoch discards it.
+// The other end of the cable is the software of runtime/link, or the hardware itself: then the card is its
+// own neighbour. Frames pass in both directions. The scripts change the epoch (the number that every frame
+// carries; a new one discards all older frames) in mid-frame, take the network away, restart an end, and
+// violate the protocol. No wrong byte may leave, and every frame must arrive unless the epoch discards it.
 //
 // The file is above 500 lines because all scripts share the state of one row, which is an instance of the tested module
 // with its own parameters.
@@ -163,7 +164,8 @@ class UdpLinkRow {
   std::optional<UdpFrame> begun_;  // the frame whose first beat came but whose tag did not yet
   double sink_pace_ = 0.8, peer_pace_ = 0.8;
 
-  // ForgedDatagram datagrams: how many still come, the present one, and the faults since it was sent.
+  // The forged datagrams: how many are still to be sent, the present one, and the faults that were reported
+  // since it was sent.
   int forged_left_ = 0;
   std::optional<ForgedDatagram> forged_;
   std::uint64_t forged_until_ = 0, faults_seen_ = 0;
@@ -211,7 +213,8 @@ link::Impairment UdpLinkRow::faults() {
 void UdpLinkRow::begin_script() {
   ++script_;
   since_ = cycle_;
-  // Only after kViolate, all packets are known to be acknowledged. Otherwise the sender may block until a flush.
+  // After an event other than kViolate, packets may be unacknowledged, and the sender may block until a
+  // flush. So omit the flush only after kViolate.
   flush_ = event_ != LinkEvent::kViolate || rng_.chance(0.5);
   if (flush_) ++epoch_;
   event_ = static_cast<LinkEvent>(rng_.between(0, 4));
@@ -449,7 +452,8 @@ void UdpLinkRow::watch_faults() {
   const std::uint64_t fault = ports_.at("fault").get();
   faults_seen_ |= fault;
   if (stage_ == Stage::kViolating || fault == 0) return;
-  // A restart in the middle of a frame leaves a frame without its rest.
+  // If an end restarts in the middle of a frame, the rest of the frame never comes, and the hardware may
+  // report a fault.
   const bool violated = high("send_violation") || high("receive_violation");
   if (!unsettled_ || violated) fail("a fault without a cause");
 }
@@ -507,7 +511,7 @@ void UdpLinkRow::advance() {
   }
 }
 
-/// The event of the script begins, or an outage ends.
+/// Lets the event of the script begin. Also called when an outage ends.
 void UdpLinkRow::happen() {
   switch (event_) {
     case LinkEvent::kEpoch:
@@ -541,7 +545,8 @@ void UdpLinkRow::happen() {
   happened_ = true;
 }
 
-/// Takes an end out of service, or brings it back. The epoch changes after that, because frames may be torn.
+/// Takes an end out of service, or brings it back. After the end is back, the epoch changes, which discards
+/// all frames, because frames may have lost a part.
 void UdpLinkRow::restart(bool on) {
   if (restarted_ == End::kSender) send_enable_ = on;
   if (restarted_ == End::kReceiver) receive_enable_ = on;
@@ -559,7 +564,7 @@ void UdpLinkRow::restart(bool on) {
   if (!loop_) peer_epoch_at_ = later(1, 8'000);
 }
 
-/// The hardware has the new epoch: frames of the old one have disappeared.
+/// The hardware has the new epoch, so all frames of the old epoch were discarded.
 void UdpLinkRow::flush_done() {
   flush_ = false;
   offered_ = tag_given_ = false;

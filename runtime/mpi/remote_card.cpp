@@ -15,7 +15,8 @@ using std::chrono::milliseconds;
 
 namespace {
 
-// A hung card takes 5 s to answer, because XRT's driver waits so long. The agent answers later than the card.
+// A hung card takes 5 s to answer, because XRT's driver waits so long. The agent (which drives the card in
+// the card's host) answers even later.
 constexpr milliseconds kForRegister{6'000};
 constexpr milliseconds kForUnit{15'000};
 constexpr milliseconds kForImage{
@@ -111,7 +112,8 @@ class RemoteCard final : public card::Card {
     return report_;
   }
 
-  /// Supports only kDevice, because for the other steps the agent's threads would have to stop waiting for the units.
+  /// Supports only kDevice. For the other steps, the threads of the agent, which drives the card in the
+  /// card's host, would have to stop waiting for the units.
   Status reset(card::ResetStep step) override {
     if (step != card::ResetStep::kDevice) return card::Card::reset(step);
     const auto answer = call(Operation::kResetDevice, kForImage);
@@ -337,7 +339,7 @@ Result<std::unique_ptr<card::Ingress>> RemoteCard::make_ingress(const std::strin
 Result<std::unique_ptr<card::Egress>> RemoteCard::make_egress(const std::string& unit, std::uint64_t bytes,
                                                               std::uint32_t slots) {
   const int orders = session_.new_tag(), results = session_.new_tag();
-  // Make the receiving stream before the agent can send.
+  // Make the receiving stream before the agent (which drives the card in the card's host) can send.
   auto remote = std::make_shared<RemoteEgress>(*this, orders, results, bytes, slots);
   const auto made = session_.call(rank_,
                                   request(Operation::kMakeEgress, name_)

@@ -21,7 +21,8 @@ class RemoteCards {
   /// The session must outlive this object, which must outlive its cards.
   explicit RemoteCards(Session& session) : session_(session) {}
 
-  /// Opens the card on a rank. Returns the agent's error, or kUnavailable if the rank is lost.
+  /// Opens the card on a rank. Returns the error of the rank's agent, which drives the card, or kUnavailable
+  /// if the rank is lost.
   Result<std::unique_ptr<card::Card>> open(int rank, const std::string& name);
   bool is_open(const std::string& name) const;
   /// Returns the uuid of the image on the card, or "" if the rank does not tell.

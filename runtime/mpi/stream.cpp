@@ -38,7 +38,8 @@ Sender::Sender(int to, int tag, std::size_t payload_bytes, std::uint32_t slots)
 Sender::~Sender() {
   bool sending = false;
   for (std::uint32_t slot = 0; slot < requests_->all.size(); ++slot) sending = busy(slot) || sending;
-  // MPI cannot cancel a message to a rank that is lost, and may read the buffers until the end of the job.
+  // MPI cannot cancel a message to a rank that is lost, and may read the buffers until the end of the job. So
+  // never free buffers that are still being sent.
   if (sending) static_cast<void>(new Bytes(std::move(buffers_)));
   for (MPI_Request& request : requests_->all) MPI_Request_free(&request);
 }

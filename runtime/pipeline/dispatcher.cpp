@@ -53,7 +53,8 @@ void Dispatcher::add(std::shared_ptr<Pipeline> replica) {
   changed();
 }
 
-// The hot path begins here. It allocates nothing, and locks mutex_ only if no replica has a free slot.
+// The hot path begins here. It allocates nothing, and locks mutex_ only if no replica has a free slot (the
+// room for one frame on the cards).
 Status Dispatcher::submit(Frame& frame) {
   const Clock::time_point now = Clock::now();
   const bool handed_over = std::exchange(frame.handed_over, false);
@@ -108,7 +109,8 @@ Status Dispatcher::queue(Lock& lock, FrameQueue& in, Frame& frame, bool handed_o
   }
   if (!holding) {
     waiting_.store(queue_.size());
-    // Slots that became free before waiting_ was stored have not been offered to any waiting frame yet.
+    // A slot (the room for one frame on the cards) that became free before waiting_ was stored has not been
+    // offered to any waiting frame yet.
     give_out(lock);
   }
   lock.unlock();

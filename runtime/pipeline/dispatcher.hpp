@@ -1,4 +1,5 @@
-// The one queue in which frames of a deployment wait for a frame slot in one of the deployment's replicas.
+// The only queue of a deployment. In it, frames wait for a slot (the room for one frame on the cards) in one
+// of the deployment's replicas.
 //
 //   submit() ─▶ the replica with most free slots
 //      └─ all slots taken ─▶ queue ─▶ the replica that frees a slot

@@ -95,7 +95,7 @@ Status Fleet::load(std::uint32_t position, bool image_stays) {
   OpenCard& open_card = cards_[position];
   const auto changed = open_card.card->load(deployment_.images.at(endpoint(position).image));
   if (!changed.ok()) return released_unless_ok(position, changed.error());
-  // If this fleet loads a card for a second time, the card was lost after the first time.
+  // If this fleet loads a card for a second time, the card was lost in the meantime.
   if (*changed || (open_card.loaded_before && !image_stays)) {
     open_card.programmed.fetch_add(1);
     if (options_.on_programmed) options_.on_programmed(cluster_card(position).name);

@@ -1,5 +1,6 @@
-// The cards of one pipeline: opens and loads the cards of a binding, connects their links, and loads them again after
-// a loss. A thread reads the cards' counters. A `position` is the index of a card in Binding::cards.
+// The cards of one pipeline: opens and loads the cards of a binding (the choice of cards for a deployment),
+// connects their links, and loads them again after a loss. A thread reads the cards' counters. A `position`
+// is the index of a card in Binding::cards.
 #pragma once
 
 #include <array>

@@ -4,8 +4,9 @@
 //                 -> ingress runs -> cards -> egress runs -> host stages -> frame.on_complete
 //
 // A frame has the model's own tensors (usually float32) as inputs and outputs. Frames complete in the order
-// in which they got their slots. If a card dies, frames in flight fail with kUnavailable within 10 ms. Then
-// the pipeline reloads the card with back-off; meanwhile submit() returns kUnavailable.
+// in which they got their slots (a slot is the room for one frame on the cards). If a card dies, frames in
+// flight fail with kUnavailable within 10 ms. Then the pipeline reloads the card with back-off; meanwhile
+// submit() returns kUnavailable.
 #pragma once
 
 #include <array>
@@ -198,8 +199,9 @@ class Pipeline {
   /// Returns how many frames could start now. Takes no more time than ready().
   virtual std::uint32_t room() const { return ready() ? 1 : 0; }
 
-  /// Like submit(), but returns nothing if no slot is free; the watcher is notified when a slot becomes free. The
-  /// second argument is the time when the frame was submitted. Any thread may call it.
+  /// Like submit(), but returns nothing if no slot (the room for one frame on the cards) is free; the watcher
+  /// is notified when a slot becomes free. The second argument is the time when the frame was submitted. Any
+  /// thread may call it.
   virtual std::optional<Status> offer(Frame& frame, Clock::time_point) { return submit(frame); }
 
   /// Returns why submit() refuses frames while ready() is false. Any thread may call it.
@@ -217,8 +219,9 @@ class Pipeline {
   /// no card. Any thread may call it.
   virtual bool ready() const = 0;
 
-  /// Returns how long a refused client should wait: until the next attempt to reload a lost card, or until the waiting
-  /// frames have slots at the recent pace. Waits for no card. Any thread may call it.
+  /// Returns how long a refused client should wait: until the next attempt to reload a lost card, or until
+  /// all waiting frames have started, at the recent rate of frames. Waits for no card. Any thread may call
+  /// it.
   virtual std::chrono::milliseconds retry_after() { return std::chrono::seconds(1); }
 
   /// Returns the current status. Reads card registers, so it is not for the hot path. Waits at most 250 ms for a card

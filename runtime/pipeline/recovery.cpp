@@ -357,13 +357,14 @@ bool Engine::await_links() {
 // Whether a card was lost while the pipeline started or recovered. If so, that card becomes the reason why the pipeline
 // does not run.
 bool Engine::a_card_is_lost() {
-  // While the pipeline starts, the cards have no threads that would wait for their supervisors.
+  // While the pipeline starts, no threads wait for the supervisors (the units that report the cards' faults).
   for (std::uint32_t position = 0; phase_.load() == Phase::kStarting && position < fleet_.size();
        ++position) {
     if (!fleet_.card(position).supervisor_ended()) continue;
     const card::RunState state = fleet_.card(position).wait_supervisor(kPoll);
     const std::string reason = state == card::RunState::kDone ? read_fault(position) : "it is lost";
-    // A report of a lost link may be older than this pipeline. If the link is still down, await_links() says so in time.
+    // The report of a lost link may come from an earlier pipeline. If the link is still down, await_links()
+    // reports it within its time limit.
     const bool only_link =
         state == card::RunState::kDone && card_threads_[position].only_link.exchange(false);
     if (only_link && fleet_.card(position).start_supervisor().ok()) continue;

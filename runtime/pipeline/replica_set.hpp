@@ -38,8 +38,8 @@ class ReplicaSet {
   /// turns. Returns the replica's answer, or nothing if the frame has to wait for a free slot. Allocates nothing.
   std::optional<Status> offer(Frame& frame, Clock::time_point submitted);
 
-  /// Returns the time until `waiting` frames have slots at the recent pace or, if no replica is ready, until
-  /// the next attempt to recover a replica.
+  /// Returns the time until `waiting` frames have started, at the recent rate of frames. If no replica is
+  /// ready, returns the time until the next attempt to recover a replica.
   std::chrono::milliseconds retry_after(std::uint32_t waiting) const;
 
   void cancel(Frame& frame);

@@ -1,8 +1,8 @@
 // The deployment: a directory that `compile` writes and `serve` reads. Its deployment.json is the protobuf
 // JSON of deployment.proto; these structs are the same data in C++. README.md describes the directory.
 //
-// A plan names logical endpoints, not cards. When the deployment is loaded, the binding chooses a card for
-// each endpoint.
+// A plan names logical endpoints, not cards. When a deployment is loaded, a card of the cluster is chosen for
+// each endpoint. This choice is called the binding.
 #pragma once
 
 #include <cstdint>
@@ -116,7 +116,8 @@ struct Image {
   bool operator==(const Image&) const = default;
 };
 
-/// A logical host or card of a plan. The binding assigns a real host or card to each endpoint.
+/// A logical host or card of a plan. The binding (made when the deployment is loaded) assigns a real host or
+/// card to it.
 struct Endpoint {
   std::string name;
   bool host = false;

@@ -84,7 +84,7 @@ bool System::Cable::advance(double now) {
       ++channel->returned;
     }
   }
-  // Several packets may end within one cycle of a slow clock.
+  // If the simulated clock is slow, several packets may end within one of its cycles.
   while (sending != nullptr && free_at <= now) {
     sending->arrivals.push_back(free_at + latency_cycles);
     ++sending->sent;

@@ -353,7 +353,8 @@ class PrometheusMetrics final : public Metrics {
       if (!entry->second.gone) entry->second.gone = now;
       gone.emplace(*entry->second.gone, entry);
     }
-    // use_count() does not synchronise. The fence makes the last owners' updates happen before the destruction.
+    // use_count() does not synchronise with other threads. The fence makes the updates of the last owners
+    // happen before the series is destroyed.
     std::atomic_thread_fence(std::memory_order_acquire);
     for (std::size_t left = gone.size(); const auto& [since, entry] : gone) {
       if (now - since < retention_.time && left <= retention_.most) break;

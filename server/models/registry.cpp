@@ -90,7 +90,7 @@ void sample_partitions(const Labelled& of_model, Model& model, const runtime::pi
   for (const auto& partition : plan.partitions) {
     if (!on_card(partition)) continue;
     const Labelled of_partition = of_model.with({{"partition", partition.name}, {"card", card.card}});
-    // The card counts the frames of all its partitions together.
+    // The card has one counter for the frames of all its partitions, so divide its value by their number.
     of_partition.counter("millrace_partition_frames_total",
                          "Frames that the partition computed since an image was last loaded on its card.",
                          static_cast<double>(card.frames) / static_cast<double>(count));

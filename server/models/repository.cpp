@@ -177,7 +177,8 @@ Status Repository::enqueue(JobPointer job, Done done) {
   return {};
 }
 
-/// Returns the first job at this stage for whose model no earlier job is queued, or null if there is none.
+/// Returns the first job that is at this stage and whose model has no earlier job in the queue, or null if
+/// there is none.
 Repository::JobPointer Repository::next(Job::Stage stage) const {
   if (stopping_) return nullptr;  // begin_stop() ends the waiting jobs
   for (auto it = jobs_.begin(); it != jobs_.end(); ++it) {
@@ -226,7 +227,8 @@ bool Repository::fall_back(const JobPointer& job, const Status& status) {
     job->source.clear();
     job->compiled.reset();
     job->stage = Job::Stage::kReady;
-    // Repository::start() does not wait for compilations.
+    // Unless options_.strict is set, Repository::start() waits for no compilation, so it need not wait for
+    // this job.
     if (older->second.kind == VersionDirectory::Kind::kSource && !options_.strict) done.swap(job->done);
     changed_.notify_all();
   }

@@ -198,7 +198,8 @@ void add_width_adapter(Features& f, std::int64_t lane_bits, std::int64_t s_lanes
   if (s == m) return;
   const std::int64_t held = s_lanes + m_lanes - 1, held_bits = (s + m - 1) * lane;
   if (s == 1) {
-    // With one input lane, the adapter is a shift register, whose bits are written through their clock enables.
+    // With one input lane, the width adapter is a shift register, whose bits are written through their clock
+    // enables.
     f.add_both("count", clog2(m));
     f.add_ff("data", m * lane);
   } else if (m == 1) {

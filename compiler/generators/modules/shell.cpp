@@ -173,8 +173,8 @@ Module mr_parameters() {
     // after the last word.
     const std::int64_t counters = clog2(v["WORDS"] + 1) + clog2(v["HOPS"] + 5);
     f.add_both("one", 1);
-    // The unit has two registers of a word each: one for the word behind the buffer, and one for the word that is being
-    // cut into pieces.
+    // The module mr_parameters has two registers of a word each: one for the word behind the buffer, and one
+    // for the word that is being cut into pieces.
     f.add_both("bus", bits);
     f.add_lut("counter", counters);
     // Also count the registers for the number of requested words, for the free words of the buffer, and for the

@@ -30,7 +30,8 @@ Result<HostPort> parse_host_port(std::string_view text, std::string_view what) {
 }
 
 bool is_host(std::string_view text) {
-  // RFC 3986, 3.2.2 allows unreserved, sub-delims and percent-encoded characters, and colons in brackets.
+  // RFC 3986, 3.2.2 allows these characters in a host name: unreserved characters, sub-delims and
+  // percent-encoded characters, and colons in brackets.
   constexpr std::string_view kLetters =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~!$&'()*+,;=%";
   const bool bracketed = text.starts_with('[');
