@@ -13,7 +13,7 @@
 namespace millrace::golden::test_models {
 namespace {
 
-/// How closely the outputs must agree with the golden file (numerics.md, "Proving it").
+/// How closely the outputs must agree with the golden file.
 enum class Rule {
   kExact,      // every output is equal
   kQuantised,  // at least 99 % are equal, 99.9 % within one step, none off by more than two steps

@@ -111,7 +111,7 @@ TEST_F(ResidualAroundHostLayer, TheCableCarriesTheTensorIfTheHostHasNoTimeToCopy
   for (const auto& block : direct.at("host_times").as_array())
     between += block.at("between_cards").as_bool() ? 1 : 0;
   ASSERT_GT(between, 0);
-  // At this rate, the host has time for its own blocks, but not for one more.
+  // At this target rate, the host has time for the blocks that only it can compute, but not for another one.
   const double rate = 100, seconds = 1 / (rate * (between + 0.5));
   const Words slow_host = {"--partitions", "2",           "--target-fps",
                            "100",          "--host-time", std::to_string(seconds * 1e6) + "us"};

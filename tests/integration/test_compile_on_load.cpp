@@ -31,9 +31,9 @@ struct CompileOnLoad : testing::Test {
     }
   }
   std::vector<pid_t> compilers() { return children_named(host.server().pid(), "millrace"); }
-  /// Waits until a compiler process executes the compiler's program, and stops the process with SIGSTOP long before it
-  /// is done. Before that, a stop would also stop the server, which waits for the exec. Returns the process id, or 0 if
-  /// no compiler started.
+  /// Waits until a compiler process executes the compiler's program, and stops the process with SIGSTOP long
+  /// before it is done. A stop before the exec would also block the server, because the server waits for the
+  /// exec. Returns the process id, or 0 if no compiler started.
   pid_t hold_up_compiler() {
     pid_t held = 0;
     wait_until([&] {

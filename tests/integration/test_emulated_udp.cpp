@@ -147,7 +147,8 @@ TEST(EmulatedUdp, ReportsAFailedCableSocketAndOpensTheSocketAgain) {
   supervisor.start();
   const auto process = card_process("fpga0");
   ASSERT_GT(process, 0);
-  // With so few file descriptors, poll() refuses to wait for the socket and the timer of the cable.
+  // The test has lowered the limit on file descriptors so far that poll() refuses to wait for the cable's
+  // socket and timer.
   rlimit before{};
   ASSERT_EQ(prlimit(process, RLIMIT_NOFILE, nullptr, &before), 0);
   const rlimit low{1, before.rlim_max};

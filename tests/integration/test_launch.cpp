@@ -177,7 +177,7 @@ TEST_F(LaunchCommand, QuotesPathsWithBlanksQuotesAndDollarSigns) {
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     return outcome.out;
   };
-  // A shell that runs the printed text gives the program the path as it is.
+  // If a shell runs the printed command, the program must get the path unchanged.
   const fs::path bin = folder_->path() / "bin";
   fs::create_directory(bin);
   for (const char* const name : {"mpirun", "srun"}) {

@@ -171,7 +171,8 @@ TEST_F(LinkCuts, EachCutCableFailsRequestsWithAnErrorUntilTheServerRecovers) {
   print("first error after a cut", errors);
   print("first answer after the cable's return", recoveries);
   EXPECT_EQ(load.wrong, 0);
-  // The bounds leave room for a busy machine. runtime/link/README.md has measured times.
+  // These time limits are longer than necessary, because the machine may be busy. runtime/link/README.md has
+  // measured times.
   EXPECT_LT(*std::max_element(errors.begin(), errors.end()), 1s);
   EXPECT_LT(*std::max_element(recoveries.begin(), recoveries.end()), 1s);
   // Nothing accumulates: neither descriptors nor threads, and no card was started again.

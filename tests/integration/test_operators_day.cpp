@@ -209,7 +209,7 @@ TEST_F(InstalledServerWithSecrets, RefusesANewCertificateUntilItsPrivateKeyIsRep
   const auto ends = metric(expiry, kOld);
   EXPECT_EQ(ask("old-ca.pem", "old-token").exit_code, 0);
 
-  // First half of the rotation: the certificate is new, but the key is still old.
+  // First half of the certificate's rotation: the certificate is new, but the key is still old.
   write("chain.pem", second.certificate);
   const std::string mismatch = file("key.pem") + " is not the key of " + file("chain.pem");
   const Outcome check = service_.check_config();
@@ -224,7 +224,7 @@ TEST_F(InstalledServerWithSecrets, RefusesANewCertificateUntilItsPrivateKeyIsRep
   EXPECT_EQ(started.exit_code, 2);
   EXPECT_NE(started.err.find(mismatch), std::string::npos) << started.err;
 
-  // Second half of the rotation: the key is new, too.
+  // Second half of the certificate's rotation: the key is new, too.
   write("key.pem", second.key);
   EXPECT_EQ(service_.check_config().exit_code, 0);
   service_.reload();
@@ -265,7 +265,7 @@ TEST_F(InstalledServerWithSecrets, TokensCanBeReplacedWhileClientsUseThem) {
   EXPECT_TRUE(service_.logged("error", "reload refused: " + file("tokens") + ":2: three words are expected"));
   EXPECT_EQ(ask("chain.pem", "old-token").exit_code, 0);
 
-  // First half of the rotation: both tokens are valid until every client has the new token.
+  // First half of the token's rotation: both tokens are valid until every client has the new token.
   write("tokens", old_line + new_line);
   service_.reload();
   EXPECT_TRUE(reload_succeeded(true, kOld));
@@ -273,7 +273,7 @@ TEST_F(InstalledServerWithSecrets, TokensCanBeReplacedWhileClientsUseThem) {
   for (const char* token : {"old-token", "new-token"})
     EXPECT_EQ(ask("chain.pem", token).exit_code, 0) << token;
 
-  // Second half of the rotation: only the new token is valid.
+  // Second half of the token's rotation: only the new token is valid.
   write("tokens", new_line);
   service_.reload();
   EXPECT_TRUE(service_.logged("info", "changed: contents of http.tokens; in force: 1 token, "));

@@ -1,5 +1,5 @@
-// Tests the recovery of a pipeline over emulated cards with the manners of hardware: cards that are lost, hang, or were
-// left in a bad state.
+// Tests the recovery of a pipeline over emulated cards with the option manners=hardware, which makes them
+// behave as real cards: cards that are lost, hang, or were left in a bad state.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -89,7 +89,8 @@ TEST_F(PipelineOnCardsLikeHardware, ALostCardIsResetAndProgrammedAgain) {
     const auto programmed = [&] { return pipeline_->status().cards.at(victim).programmed; };
     const std::uint64_t before = programmed();
     ASSERT_TRUE(signal_card("fpga" + std::to_string(victim), SIGKILL));
-    // Without egress, nothing but the supervisor's run tells that the card is lost.
+    // No frame is in flight, so only the run of the card's supervisor (the unit that reports faults) can tell
+    // that the card is lost.
     ASSERT_TRUE(eventually([&] { return pipeline_->status().cards.at(victim).restarts == 1; }));
     ASSERT_TRUE(comes_back());
     EXPECT_EQ(resets(victim, ResetStep::kDevice), 1U);

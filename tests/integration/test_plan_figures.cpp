@@ -170,8 +170,9 @@ TEST_F(PlanCommand, PredictsTheRateThatACableLimits) {
         millrace({"compile", kModel.string(), "--cluster", file("clusters/thin.yaml"), "--partitions", "2",
                   "--objective", "throughput", "-o", file("d"), "--json"});
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-    // The cable needs 0.8 us per byte. The smallest tensor between two layers has 84 bytes, which fill eleven
-    // words of 8 bytes. With 40 bytes of packet header and CRC, a frame has 128 bytes on the cable.
+    // The cable of this cluster needs 0.8 us per byte. The smallest tensor between two layers of LeNet-5 has
+    // 84 bytes, which fill eleven words of 8 bytes. With 40 bytes of packet header and CRC, a frame has 128
+    // bytes on the cable.
     EXPECT_NEAR(rate(json::parse(outcome.out)), 0.01e9 / 8 / 128, 2);
   }
 }

@@ -31,7 +31,7 @@ TEST_F(PlanCommand, SavedPlanCanBeReusedAndAnEditedPlanIsChecked) {
   for (const char* words : {"the plan file was followed; a search without the file finds 1 card, ",
                             "the plan file uses 2 cards"}) {
     EXPECT_NE(unwrapped(told.out).find(words), std::string::npos) << told.out;
-    // Omit the first letter of `words`, because it is a capital letter on the page.
+    // On the page, the text begins with a capital letter, so compare `words` without its first letter.
     EXPECT_NE(read_text_file(file("edited.html"))->find(words + 1), std::string::npos);
   }
   expect_error(edited("card: \"fpga0\"", "card: fpga9"), 2, {"edited.yaml:", "no card 'fpga9'"});
@@ -92,7 +92,8 @@ TEST_F(PlanCommand, FollowsAPlanFileWithASplitThatMakesTheModelFit) {
 }
 
 TEST_F(PlanCommand, FollowsAPlanFileEvenIfTheSearchFindsNoPlan) {
-  // The partition before the host block and the partition after it each need a shell.
+  // The host block is between two partitions on cards. Each of the two partitions needs a shell (the logic
+  // that connects layers to the host).
   const std::string cluster = small_cards(1, true, 0, 9000), yaml = file("plan.yaml");
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {"plan", kModel.string(), "--cluster", cluster, "--weights", "baked"});

@@ -255,7 +255,8 @@ TEST_F(ServeRanks, AKilledRankFailsRequestsAndEndsTheJob) {
   ASSERT_TRUE(wait_until([&] { return served > 50; }));
   const auto killed = std::chrono::steady_clock::now();
   ASSERT_EQ(::kill(job.rank(1), SIGKILL), 0);
-  // mpirun sends SIGTERM a second after the loss. The server must notice the loss before, by the signal SIGCONT.
+  // mpirun sends SIGTERM a second after the loss. The server must notice the loss earlier than that, by the
+  // signal SIGCONT.
   EXPECT_TRUE(wait_until([&] { return refused > 0; }, 10s));
   const auto noticed = std::chrono::steady_clock::now() - killed;
   EXPECT_LT(noticed, 1s);

@@ -43,7 +43,8 @@ class Chooser {
     if (generators_.empty()) return std::vector<Folding>{};
     std::sort(intervals.begin(), intervals.end());
     intervals.erase(std::unique(intervals.begin(), intervals.end()), intervals.end());
-    // Search for the shortest interval whose cost fits, but not below the target. Costs fall as intervals grow.
+    // Search for the shortest interval, but none below the target, whose hardware fits the budget. The
+    // hardware gets cheaper as the interval grows.
     if (options_.target_interval != 0)
       intervals.erase(std::remove_if(intervals.begin(), intervals.end(),
                                      [&](auto i) { return i < options_.target_interval; }),

@@ -8,8 +8,8 @@
 
 namespace millrace::tests {
 
-/// A partition whose every output element is the input element plus `plus`, modulo 256; it reads `plus` from a memory
-/// file. The data pass a FIFO "hop" and then a stage that accepts a stream word only every `pause` + 1 cycles.
+/// A partition that adds `plus` to each element, modulo 256. It reads `plus` from a memory file. The data
+/// pass a FIFO "hop" and then a stage that accepts a stream word only every `pause` + 1 cycles.
 struct HandMade {
   std::string partition = "part0";
   std::uint32_t lanes = 2;

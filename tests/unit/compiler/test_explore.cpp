@@ -267,7 +267,8 @@ TEST(Explore, CardsThatAreJoinedThroughTheirHostsNeedNoLinksAndSendWholeTensors)
   const Solution cabled = solved(problem);
   for (auto& cable : problem.cables) cable.through_hosts = true;
   const Solution passed = solved(problem);
-  // Without links, all slices compute. But a card begins only when the whole tensor has arrived.
+  // Cables through the hosts need no hardware links, so layers may use all DSP slices. But a card begins only
+  // when a whole tensor has arrived.
   EXPECT_LT(passed.interval_seconds, cabled.interval_seconds);
   for (auto& card : problem.cards) card.link = {};
   const Solution again = solved(problem);
@@ -751,8 +752,8 @@ TEST(ExploreVerify, RecomputesEveryFigureOfASolution) {
   expect(verify(harder, good), "maximum latency is exceeded");
 }
 
-/// Makes a solution on one card where all layers use `implementation`, sets its `gap` and `exact`, and returns the
-/// error of verify().
+/// Makes a solution on one card where all layers use `implementation`, sets its `gap` (distance to the best
+/// solution) and `exact` (whether it is proved to be the best), and returns the error of verify().
 std::string claim(const Problem& problem, std::uint32_t implementation, double gap, bool exact = false) {
   const std::size_t count = problem.operations.size();
   Choice choice{{0}, {}, {}, {}};

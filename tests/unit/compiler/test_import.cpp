@@ -1,5 +1,5 @@
-// Tests the import of ONNX models: what is read, and which errors name what. This source has more than 500 lines because
-// all tests share the functions that write small models.
+// Tests the import of ONNX models: what is read, and what the errors name.
+// This source has more than 500 lines because all tests share the functions that write small models.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -92,7 +92,7 @@ std::map<std::string, int> most_inputs_in_definitions() {
 TEST(OperatorList, EveryOperatorTakesAsManyInputsAsItsDefinitionsAllow) {
   const std::map<std::string, int> most = most_inputs_in_definitions();
   ASSERT_EQ(most.at("Conv"), 3);
-  // Newer operator sets, which libonnx does not know, give these operators an input more: their axes.
+  // Newer operator sets, which libonnx does not know, give Pad and the reductions one more input: their axes.
   const auto has_new_axes = [](const std::string& type) {
     return type == "Pad" || (type.starts_with("Reduce") && type != "ReduceSum");
   };

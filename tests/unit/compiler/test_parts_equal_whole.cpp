@@ -153,8 +153,8 @@ void expect_a_wrong_byte_to_show(const kernels::Program& program, std::uint32_t 
   EXPECT_GE(links, cards - 1);
 }
 
-/// Runs some cards with the parts of `one` and the rest with the parts of `other`, in every combination. Expects that
-/// the output nearly always differs from the outputs of both versions.
+/// For every split of the cards into two sets, runs one set with the parts of `one` and the other set with
+/// those of `other`. Expects that the output nearly always differs from the outputs of both versions.
 void expect_every_mixture_to_show(const kernels::Program& one, const kernels::Program& other,
                                   std::uint32_t cards) {
   const unsigned seed = tests::chosen_seed();

@@ -70,8 +70,8 @@ TEST(Queueing, FramesWaitInARowOfStationsAsLongAsAtTheSlowestStationAlone) {
   }
 }
 
-// By the same paper, the total waiting time does not depend on how many frames may wait between two stations (the
-// credits).
+// The total waiting time does not depend on how many frames may wait between two stations (the credits).
+// Source: B. Avi-Itzhak, "A sequence of service stations", Management Science 11, 1965.
 TEST(Queueing, CreditsChangeWhereFramesWaitButNotHowLong) {
   Network network = row({0.7, 1.0, 0.4});
   const Load load{0.8, 100'000, 3};

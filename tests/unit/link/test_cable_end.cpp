@@ -104,7 +104,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"WindowBeyondTheBitmap", faults(0.05, 0.05, 0.05, 0), 200, 5000}),
     [](const auto& tested) { return tested.param.name; });
 
-/// Restarts the ends of a line and changes their epochs at random moments, as cards do that are loaded again.
+/// Restarts the ends of a line and changes their epochs (the numbers with which a host discards frames) at
+/// random moments, as happens when cards are loaded again.
 class Restarts {
  public:
   Restarts(LossyLine& line, unsigned seed) : line_(line), random_(seed) { restart_both(); }
@@ -113,7 +114,7 @@ class Restarts {
     line_.receiver.start(++incarnation_, epoch_);
     line_.sender.start(++generation_, epoch_, line_.now);
   }
-  /// One event, after which at most 40 ms pass.
+  /// Performs a random event, such as a restart of one end, and then lets at most 40 ms pass.
   void step() {
     switch (random_() % 8) {
       case 0:
@@ -185,7 +186,7 @@ TEST(CableEnd, RestartsNeitherLookLikeProtocolViolationsNorStopAChannel) {
       ASSERT_EQ(line.sender.violation(), Violation::kNone) << "seed " << seed << ", round " << round;
       ASSERT_EQ(line.receiver.violation(), Violation::kNone) << "seed " << seed << ", round " << round;
     }
-    // On a good network, the channel works again without help.
+    // When the network is good again, the channel must recover without a restart of either end.
     line.impair(good);
     line.run(3s, restarts.work());
     const auto before = restarts.taken();

@@ -117,7 +117,7 @@ TEST(LinkReceiver, SendsItsIncarnationNumberToASenderThatDoesNotKnowIt) {
   }
   b.greet(3, 9, 48);
   EXPECT_EQ(b.sent()->next, 48u);
-  // A delayed greeting from before the restart changes nothing.
+  // Greetings that were sent before the restart and arrive late must change nothing.
   b.data(48);
   b.greet(3, 9, 40, 8, 6);
   b.greet(3, 9, 40, 8, 0);
@@ -138,7 +138,8 @@ TEST(LinkReceiver, DropsPacketsThatTheSenderDiscardedBeforeItsGreeting) {
   EXPECT_EQ(b.take(), Numbers{0});
 }
 
-// A host that is started anew may count epochs from the beginning.
+// A host that is started anew may count epochs (the numbers with which it discards frames) from the
+// beginning.
 TEST(LinkReceiver, AcceptsPacketsOfALowerEpoch) {
   Bench b;
   b.bring_up();

@@ -161,14 +161,15 @@ TEST(LinkSender, SendsEverythingAgainToARestartedReceiver) {
   const auto again = b.sent();
   ASSERT_EQ(again.size(), 4u);
   EXPECT_EQ(again[2].number, 2u);
-  // States and farewells that the old receiver sent before the restart count no longer.
+  // The sender must ignore states and *receiver opened* datagrams that the old receiver sent before its
+  // restart.
   b.state(4, 8);
   EXPECT_EQ(b.sender.counters().drops.generation, 1u);
   EXPECT_EQ(b.sender.credit(), 0u);
   EXPECT_TRUE(b.opened().empty());
   EXPECT_EQ(b.sender.counters().drops.generation, 2u);
   EXPECT_EQ(b.sender.state(b.now), LinkState::kUp);
-  // A receiver that was only out of reach still has it.
+  // A receiver that was only out of reach has not restarted, so it still has packet 2.
   b.now += 100ms;
   b.sent();
   ASSERT_EQ(b.sender.state(b.now), LinkState::kLost);

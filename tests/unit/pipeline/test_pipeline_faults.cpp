@@ -102,7 +102,8 @@ TEST_F(PipelineFaults, ErrorNamesACardThatIsLostWhileItsLinksComeUp) {
   for (const std::uint32_t victim : {0U, 1U, 2U}) {
     world_ = world_over_udp();
     std::thread killer([&] {
-      // Opening takes fewer operations than this; the pipeline then reads registers until its links are up.
+      // To open the pipeline takes fewer than 200 card operations. After them, the pipeline only reads
+      // registers until its links are up.
       EXPECT_TRUE(eventually([&] { return world_->operations() > 200; }));
       world_->kill(victim);
     });

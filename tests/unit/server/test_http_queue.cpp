@@ -1,4 +1,5 @@
-// Tests requests that wait for a free slot of the pipeline. The pipeline itself has no queue.
+// Tests requests that wait for a free slot (the room for one frame) of the pipeline. The pipeline itself has
+// no queue.
 
 #include <gtest/gtest.h>
 
@@ -14,8 +15,8 @@ namespace {
 
 namespace pipeline = runtime::pipeline;
 
-/// A pipeline with one slot. The frame in the slot completes when the test asks for it. Until then the pipeline accepts
-/// no other frame.
+/// A pipeline with one slot, which is the room for one frame. The frame in the slot completes when the test
+/// asks for it. Until then the pipeline accepts no other frame.
 class OneSlotPipeline final : public pipeline::Pipeline {
  public:
   OneSlotPipeline() { deployment_.model = test::small_model(); }
@@ -82,7 +83,7 @@ class HttpQueue : public HttpServer {
     ASSERT_TRUE(opened.ok()) << opened.error().message();
     server = std::move(opened).value();
   }
-  /// Returns a client whose request is in the slot.
+  /// Returns a client whose request is in the pipeline's only slot.
   RawClient running() {
     RawClient out = client();
     out.send(post(kInferTarget, kJsonInput));
