@@ -129,10 +129,12 @@ struct Passage {
   double first = 0, last = 0;
 };
 
-/// Returns when an operation's output leaves, if its inputs' first words arrive at `start` and their last at `arrive`.
+/// Returns the times at which an operation's output leaves, if its inputs' first words arrive at `start` and
+/// their last at `arrive`.
 Passage pass(const Implementation& way, double clock_hz, double start, double arrive);
 
-/// Returns when a tensor, sent in packets, leaves a cable. `from` says when the tensor left the operation that made it.
+/// Returns the times at which a tensor, sent in packets, leaves a cable. `from` says when the tensor left the
+/// operation that made it.
 Passage carry(const Wire& wire, std::uint64_t bytes, const Passage& from);
 
 /// Returns an assignment's latency in seconds. If `works` is given, adds the times of each card operation to it.

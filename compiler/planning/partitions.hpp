@@ -26,10 +26,10 @@ std::vector<kernels::Program> partition_programs(const kernels::Program& program
 /// Returns, for each block of a part of the solution, the region of the card that contains the block.
 std::vector<std::uint32_t> regions_of(const explore::Solution& solution, const explore::Part& part);
 
-/// Returns when a frame enters and leaves each part of the solution (a partition on a card, or a stage on the host).
-/// `programs` comes from partition_programs(). `designs` contains the design of every part on a card. `host_seconds` is
-/// the time of each part on the host; if empty, all times are 0. Of several cables between two cards, only the first is
-/// used. Errors are those of play_first_frame().
+/// Returns the times at which a frame enters and leaves each part of the solution (a partition on a card, or
+/// a stage on the host). `programs` comes from partition_programs(). `designs` contains the design of every
+/// part on a card. `host_seconds` is the time of each part on the host; if empty, all times are 0. Of several
+/// cables between two cards, only the first is used. Errors are those of play_first_frame().
 Result<std::vector<generators::Passage>> passages(const std::vector<kernels::Program>& programs,
                                                   const explore::Solution& solution,
                                                   const runtime::plan::Cluster& cluster,

@@ -34,7 +34,7 @@ class CableEnd {
   /// Returns the next datagram to be sent now, or an empty span. The bytes stay valid until the next call of another
   /// function than next_datagram() and next_time().
   std::span<const std::byte> next_datagram(Time now);
-  /// Returns when next_datagram() must be called again if nothing else happens.
+  /// Returns the time at which next_datagram() must be called again if nothing else happens.
   Time next_time() const;
 
   /// Whether the link of any channel in service is lost on the sender's side, or the other end of any channel in service has

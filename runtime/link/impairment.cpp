@@ -31,7 +31,7 @@ void Impairer::set(const Impairment& impairment, Time now) {
   std::make_heap(waiting_.begin(), waiting_.end(), leaves_later);
 }
 
-/// Returns when a datagram of `bytes` bytes that comes at `now` has passed at the limited rate.
+/// Returns the time at which a datagram of `bytes` bytes that comes at `now` has passed at the limited rate.
 Time Impairer::pass(std::size_t bytes, Time now) {
   if (impairment_.gigabits_per_second <= 0) return now;
   const double nanoseconds = static_cast<double>(bytes) * 8 / impairment_.gigabits_per_second;

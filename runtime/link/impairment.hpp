@@ -43,7 +43,7 @@ class Impairer {
   /// Returns the next datagram that leaves the network by `now`, or an empty span. The bytes are valid until the next
   /// call of a function that is not const.
   std::span<const std::byte> next(Time now);
-  /// Returns when the next datagram leaves the network; Time::max() if none is on its way.
+  /// Returns the time at which the next datagram leaves the network; Time::max() if none is on its way.
   Time next_time() const;
 
   static constexpr std::size_t kMostWaiting = 4096;

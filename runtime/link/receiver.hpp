@@ -53,7 +53,7 @@ class Receiver {
 
   /// Returns the datagram to be sent now, or an empty span. The bytes stay valid until the next call of this function.
   std::span<const std::byte> next_datagram(Time now);
-  /// Returns when next_datagram() must be called again if nothing else happens.
+  /// Returns the time at which next_datagram() must be called again if nothing else happens.
   Time next_time() const;
 
   LinkState state(Time now) const;

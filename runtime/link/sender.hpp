@@ -43,7 +43,7 @@ class Sender {
   /// Returns the next datagram to be sent now, or an empty span. The bytes stay valid until the next call of another
   /// function than next_datagram() and next_time().
   std::span<const std::byte> next_datagram(Time now);
-  /// Returns when next_datagram() must be called again if nothing else happens.
+  /// Returns the time at which next_datagram() must be called again if nothing else happens.
   Time next_time() const;
 
   LinkState state(Time now) const;

@@ -46,7 +46,7 @@ class UdpCable {
   std::size_t receive(Time now);
   /// Sends all datagrams that are due. Does not block: what the socket does not accept is lost, as in a network.
   void send(Time now);
-  /// Returns when send() must be called again if nothing else happens.
+  /// Returns the time at which send() must be called again if nothing else happens.
   Time next_time() const;
 
  private:

@@ -93,7 +93,8 @@ class Session {
 
   /// From now on, the progress thread polls `pollable`. Any thread may call it, except inside poll().
   void watch(Pollable& pollable);
-  /// Returns when the progress thread does not poll `pollable` any more. Nothing happens if it is not watched.
+  /// Stops the polling of `pollable`, and blocks until the progress thread is outside of it. Does nothing if
+  /// `pollable` is not watched.
   void unwatch(Pollable& pollable);
 
   /// Tells the progress thread that an answer will come soon. Called after each message of a stream to `rank`. If

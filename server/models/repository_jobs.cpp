@@ -336,7 +336,8 @@ Status Repository::run_unload(Job& job) {
   return {};
 }
 
-/// Returns when run_due() next has something to do, at the latest in one hour, so that callers can wait for that time.
+/// Returns the time at which run_due() next has something to do, at the latest in one hour, so that callers
+/// can wait for it.
 Repository::Clock::time_point Repository::next_event() const {
   auto next = std::min({next_poll_, next_release_, Clock::now() + std::chrono::hours(1)});
   for (const auto& [model, recovery] : recovering_) next = std::min(next, recovery.next_try);

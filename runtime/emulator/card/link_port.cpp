@@ -269,8 +269,8 @@ bool LinkPort::send_udp(const FrameKey& key, std::span<const std::byte> frame, s
   return sent != before;
 }
 
-/// Returns when a packet of `length` bytes, which begins at byte `sent` of its frame, arrives at the other end. Must be
-/// called once for each packet, in order.
+/// Returns the time at which a packet of `length` bytes, which begins at byte `sent` of its frame, arrives at
+/// the other end. Must be called once for each packet, in order.
 ///
 /// An emulated card has a whole frame at once, where the hardware makes the frame packet by packet and sends each
 /// packet when it is complete. So the cable's time for all but the last packet overlaps the time in which the frame is

@@ -48,11 +48,12 @@ class LinkPort {
   /// For receivers: returns the oldest packet that arrived, or false if there is none. The packet is never longer than
   /// its slot in the ring.
   bool peek(Packet& packet);
-  /// Returns when the oldest packet that is still on the cable arrives: steady clock, in nanoseconds. Returns the largest
-  /// number if the last call of peek() met no such packet.
+  /// Returns the time (steady clock, in nanoseconds) at which the oldest packet that is still on the cable
+  /// arrives. Returns the largest number if the last call of peek() met no such packet.
   std::uint64_t next_arrival() const { return next_arrival_; }
-  /// Returns when the cable comes up: steady clock, in nanoseconds. Returns the largest number if send() or peek() found
-  /// the cable up, or if that time is not known yet. Until the cable is up, send() and peek() move no packet.
+  /// Returns the time (steady clock, in nanoseconds) at which the cable comes up. Returns the largest number
+  /// if send() or peek() found the cable up, or if that time is not known yet. Until the cable is up, send()
+  /// and peek() move no packet.
   std::uint64_t cable_up_at() const;
   void take();
   /// Rings the sender's doorbell if the sender waits for credit. Called once after one or several calls of take().

@@ -41,7 +41,7 @@ class Pacer {
   std::uint64_t interval() const { return interval_; }
   bool is_full() const { return count_ == frames_.size(); }
 
-  /// Returns when the partition may take a frame whose inputs were complete at `arrived`.
+  /// Returns the time from which the partition may take a frame whose inputs were complete at `arrived`.
   std::uint64_t begin_of(std::uint64_t arrived) const { return std::max(arrived, next_begin_); }
 
   /// Adds a frame that the partition takes at `begin`. The caller computes the frame's outputs. Must not be full.

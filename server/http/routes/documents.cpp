@@ -72,8 +72,8 @@ json::array tensors(const std::vector<TensorSignature>& signatures) {
   });
 }
 
-/// Returns the inputs. An input that clients may send quantised has its integer type and scale as parameters: the
-/// integer q represents (q - zero_point) * scale.
+/// Returns the description of a model's inputs. An input that clients may send quantised has its integer type
+/// and scale as parameters: the integer q represents (q - zero_point) * scale.
 json::array inputs_of(const models::Model& model) {
   json::array out = tensors(model.info().inputs);
   for (std::size_t i = 0; i < out.size(); ++i)

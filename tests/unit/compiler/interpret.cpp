@@ -456,7 +456,7 @@ class Interpreter {
     });
   }
 
-  /// A linear Resize of [1, C, H, W] between the centres of pixels.
+  /// Computes a linear Resize of [1, C, H, W], which interpolates between the centres of pixels.
   Array resize_linearly() const {
     const cg::Shape &from = in(0).shape, &to = graph_.value(node_->outputs[0]).shape;
     Array y;
