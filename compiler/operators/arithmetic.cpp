@@ -32,7 +32,7 @@ std::optional<Constant> fold_binary(const OnnxOperator& op, const Inputs& in, co
   Constant c;
   if (output.type.is_float()) {
     const std::vector<float>&x = in[0]->constant->floats, &y = in[1]->constant->floats;
-    if (op.type == "Add" || op.type == "Sum") combine(x, y, c.floats, std::plus<float>());
+    if (op.type == "Add") combine(x, y, c.floats, std::plus<float>());
     if (op.type == "Sub") combine(x, y, c.floats, std::minus<float>());
     if (op.type == "Mul") combine(x, y, c.floats, std::multiplies<float>());
     if (op.type == "Div") combine(x, y, c.floats, std::divides<float>());
@@ -450,7 +450,7 @@ constexpr Operator kArithmetic[] = {
      .limits = "two quantised tensors, or a tensor and a constant (with the limits of Add)"},
     {.type = "Sum",
      .infer = infer_variadic,
-     .fold = fold_binary,
+     .fold = fold_host,
      .lower_elementwise = lower_variadic,
      .lower_qdq = lower_combine<Combine::Kind::kAdd>,
      .computes = true,

@@ -66,17 +66,6 @@ Inputs inputs_of(const Graph& graph, const Node& node) {
   return inputs;
 }
 
-std::optional<Constant> fold_host(const OnnxOperator& op, const Inputs& in, const Value& output) {
-  auto made = operator_of(op, in);
-  if (!made) return std::nullopt;
-  made->shape = output.shape;
-  if (!kernels::host::check(*made).empty()) return std::nullopt;
-  Constant result;
-  result.floats.resize(static_cast<std::size_t>(elements(output.shape)));
-  kernels::host::compute(*made, {}, result.floats.data());
-  return result;
-}
-
 /// Returns a constant operand. It has several entries only if they run along `axis`.
 FloatOperand constant_along(std::vector<float> floats, const Shape& shape, std::int64_t axis) {
   FloatOperand operand;
@@ -90,6 +79,17 @@ FloatOperand constant_along(std::vector<float> floats, const Shape& shape, std::
 }
 
 }  // namespace
+
+std::optional<Constant> fold_host(const OnnxOperator& op, const Inputs& in, const Value& output) {
+  auto made = operator_of(op, in);
+  if (!made) return std::nullopt;
+  made->shape = output.shape;
+  if (!kernels::host::check(*made).empty()) return std::nullopt;
+  Constant result;
+  result.floats.resize(static_cast<std::size_t>(elements(output.shape)));
+  kernels::host::compute(*made, {}, result.floats.data());
+  return result;
+}
 
 std::string infer_host(Inference& c) {
   const auto made = operator_of(c.op, inputs_of(c.graph, c.node));

@@ -432,6 +432,7 @@ constexpr Operator kPools[] = {
      .limits = "axes are known at compile time and exclude the batch"},
     {.type = "ReduceMin",
      .infer = infer_reduce,
+     .fold = fold_host,
      .lower_qdq = lower_reduce_min,
      .limits = "axes are known at compile time and exclude the batch"},
     {.type = "ReduceMean",

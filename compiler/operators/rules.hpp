@@ -82,6 +82,8 @@ std::optional<std::vector<std::int64_t>> integers_of(const Inference& c, std::si
 
 /// Infers the output of an operator of kernels/host on float32.
 std::string infer_host(Inference& c);
+/// Computes an operator of kernels/host on constants. Returns nothing if kernels/host does not take this form.
+std::optional<Constant> fold_host(const OnnxOperator& op, const Inputs& in, const Value& output);
 
 /// Adds the constants of a Function step to `op` as the attributes of its ONNX operator.
 void add_constants(const Step& step, kernels::FloatOperator& op);

@@ -209,6 +209,47 @@ TEST(Operators, ReductionsOverAnyAxesAreExact) {
       }
 }
 
+TEST(Operators, AMinimumOfUnsignedIntegersIsExact) {
+  OnnxModel m(11);
+  m.input("x", {1, 4, 8, 8});
+  m.pair("x", 0.5F, 131, "xq", kUint8);
+  m.node("ReduceMin", {"xq"}, "least");
+  m.attribute("axes", Ints{2});
+  m.pair("least", 0.5F, 131, "y", kUint8);
+  m.output("y");
+  EXPECT_EQ(count_blocks(expect_meaning(m), "float_operator"), 0U);
+}
+
+TEST(Operators, SumsAndMinimaOfConstantsAreConstants) {
+  const std::vector<float> known = {5.5F, -2.0F, 40.0F, 7.5F};  // as the nodes below compute them
+  const auto model = [&known](bool computed) {
+    OnnxModel m(11);
+    m.input("x", {1, 4, 8, 7});
+    m.pair("x", 0.5F, 3, "xq");
+    if (computed) {
+      m.floats("a", {4, 1, 1}, {1.0F, 2.0F, 3.0F, 4.0F});
+      m.floats("b", {}, {0.5F});
+      m.floats("c", {4, 1, 1, 2}, {5.0F, 4.0F, 10.0F, -4.5F, 64.0F, 36.5F, 3.0F, 8.0F});
+      m.node("ReduceMin", {"c"}, "least");
+      m.attribute("axes", Ints{3});
+      m.attribute("keepdims", std::int64_t{0});
+      m.node("Sum", {"a", "b", "least"}, "known");
+    } else {
+      m.floats("known", {4, 1, 1}, known);
+    }
+    m.node("Add", {"xq", "known"}, "sum");
+    m.pair("sum", 0.5F, 0, "y");
+    m.output("y");
+    return m;
+  };
+  const auto computed = compile(model(true)), written = compile(model(false));
+  ASSERT_TRUE(computed.ok()) << computed.error().message();
+  ASSERT_TRUE(written.ok()) << written.error().message();
+  EXPECT_EQ(count_blocks(computed->program, "float_operator"), 0U);
+  const std::vector<float> frame = random_floats(4 * 8 * 7, 5);
+  EXPECT_EQ(run(computed->program, frame), run(written->program, frame));
+}
+
 /// Returns a model that averages windows of 3 x 3, where the divisor depends on the window's position. Divisions by 3,
 /// 6 and 9 round in float32, so a result halfway between two steps may be rounded either way.
 OnnxModel uneven_average(const Ints& input, std::int64_t ceil, std::int64_t counted, bool quantised) {
