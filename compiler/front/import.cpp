@@ -160,6 +160,7 @@ class Importer {
   Status set_constant(ValueId id, const onnx::TensorProto& tensor) {
     graph::Value& value = graph_.value(id);
     const Status status = read_tensor(tensor, directory_, value);
+    if (tensor.data_type() == onnx::TensorProto::DOUBLE) doubles_.insert(id);
     return status.ok() ? status : Status(status.error().within("'" + value.name + "'"));
   }
 
@@ -295,6 +296,10 @@ class Importer {
                        "', which no initialiser, input or node provides: "
                        "weights are missing, or the model was cut; export the model again");
       node.inputs.push_back(input.empty() ? kNoValue : it->second);
+      if (wrong.empty() && !input.empty() && doubles_.contains(it->second)) {
+        wrong = wrong_reader_of_double(op, input);
+        if (!wrong.empty() && partly_ == nullptr) return unsupported(printable(here + ": " + wrong));
+      }
     }
     if (const auto most = operators::most_inputs(op); most && node.inputs.size() > *most && wrong.empty())
       node.inputs.resize(*most);  // the others have no names, so they are left out
@@ -321,6 +326,14 @@ class Importer {
                "), but takes at most " + std::to_string(*most) +
                ": remove the input, or export the model again";
     return {};
+  }
+
+  /// Returns an error if the node reads the constant `input`, whose type is DOUBLE, and is no Cast to float32. Constants of
+  /// type DOUBLE are kept as float32, so another node would compute with other numbers than the model states.
+  static std::string wrong_reader_of_double(const OnnxOperator& op, const std::string& input) {
+    if (op.domain.empty() && op.type == "Cast" && op.integer("to", 0) == onnx::TensorProto::FLOAT) return {};
+    return "its constant '" + input +
+           "' has the type DOUBLE, which only a Cast to float32 may read: store the constant as float32";
   }
 
   std::uint64_t weights_of(const Node& node) const {
@@ -601,12 +614,12 @@ class Importer {
   /// Removes nodes whose output became a constant. If a node has several outputs, keeps only the first. Refuses a node
   /// if another of its outputs is used.
   Status drop_known_nodes() {
-    std::vector<Node> kept;
-    for (Node& n : graph_.nodes)
-      if (n.outputs[0] == kNoValue || graph_.value(n.outputs[0]).constant == nullptr)
-        kept.push_back(std::move(n));
-    graph_.nodes = std::move(kept);
     const graph::Uses uses(graph_);
+    const auto is_known = [&](const Node& n) {
+      return n.outputs[0] != kNoValue && graph_.value(n.outputs[0]).constant != nullptr &&
+             (foreign_.contains(n.name) || wrong_output(n, uses).empty());
+    };
+    std::erase_if(graph_.nodes, is_known);
     for (Node& n : graph_.nodes) {
       if (foreign_.contains(n.name)) continue;
       if (const std::string why = wrong_output(n, uses); !why.empty())
@@ -682,6 +695,7 @@ class Importer {
   graph::Names names_;  // of the nodes
   std::map<std::string, std::int64_t> opsets_;
   std::unordered_map<std::string, ValueId> ids_;
+  std::set<ValueId> doubles_;  // constants of type DOUBLE, kept as float32
   std::unordered_map<std::string, const onnx::TypeProto_Tensor*> declared_;  // types that the file declares
   // The next three are for import_partly().
   PartlyImported* partly_;     // null unless import_partly() runs

@@ -172,6 +172,33 @@ TEST(ImportBounds, RefusesTensorsThatGrowTooLargeByRepeatedConcatenation) {
   expect_refused(m, ErrorCode::kUnsupported, {"'twice22'", "1x268435456", "at most 2^27 elements"});
 }
 
+TEST(ImportBounds, OnlyACastToFloatMayReadAConstantOfTypeDouble) {
+  const auto with_reader = [](const char* type, std::int64_t to) {
+    OnnxModel m = small_model();
+    auto& root = *m.proto().mutable_graph()->add_initializer();
+    root.set_name("root");
+    root.set_data_type(onnx::TensorProto::DOUBLE);
+    root.add_double_data(2.5);
+    m.node(type, {"root"}, "number");
+    if (to != 0) m.attribute("to", to);
+    m.output(m.node("Mul", {"y", "number"}, "scaled"));
+    return m;
+  };
+  EXPECT_TRUE(import_model(with_reader("Cast", onnx::TensorProto::FLOAT)).ok());
+  for (const OnnxModel& m :
+       {with_reader("Cast", onnx::TensorProto::INT32), with_reader("Identity", 0), with_reader("Sqrt", 0)})
+    expect_refused(m, ErrorCode::kUnsupported,
+                   {"'number': its constant 'root' has the type DOUBLE", "store the constant as float32"});
+}
+
+TEST(ImportBounds, RefusesTheSecondOutputOfANodeWhoseFirstOutputIsAConstant) {
+  OnnxModel m = small_model();
+  m.node("Dropout", {m.floats("c", {3}, {1, 2, 3})}, "same");
+  m.last().add_output("mask");
+  m.output("mask");
+  expect_refused(m, ErrorCode::kUnsupported, {"Dropout 'same'", "its output 'mask' is used"});
+}
+
 /// Returns the most memory that this process has used so far, in bytes.
 std::size_t peak_memory() {
   rusage usage{};
