@@ -45,16 +45,13 @@ std::string without_label(const std::string& reason) {
   return reason;
 }
 
-/// Returns whether the model computes in float32 from its input on: no value that depends on the input is an integer of
-/// at most 16 bits. In a model without quantisers, integers that are inputs (pictures of bytes) do not count.
+/// Returns whether the model computes in float32 from its input on: it has no quantisers, or no value that depends on the
+/// input is an integer of at most 16 bits. A model without quantisers may read and move integers (pictures of bytes).
 bool computes_floats(const Graph& graph, bool has_quantisers) {
+  if (!has_quantisers) return true;
   const std::vector<bool> dynamic = graph::dynamic_values(graph);
-  std::set<graph::ValueId> inputs;
-  if (!has_quantisers) inputs.insert(graph.inputs.begin(), graph.inputs.end());
   for (std::size_t v = 0; v < graph.values.size(); ++v)
-    if (dynamic[v] && graph.values[v].type.is_integer() && graph.values[v].type.bits <= 16 &&
-        !inputs.contains(static_cast<graph::ValueId>(v)))
-      return false;
+    if (dynamic[v] && graph.values[v].type.is_integer() && graph.values[v].type.bits <= 16) return false;
   return true;
 }
 

@@ -118,16 +118,23 @@ TEST(Coverage, ListsAllNodesEvenIfACompilerPassRefusesOne) {
 }
 
 TEST(Coverage, AnalysesAFloatModelThatReadsBytesAsIfItWereQuantised) {
-  OnnxModel m;
-  m.input("x", {1, 4}, onnx::TensorProto::UINT8);
-  m.node("Cast", {"x"}, "number");
-  m.attribute("to", std::int64_t{onnx::TensorProto::FLOAT});
-  const std::string w = m.floats("w", {4, 4}, std::vector<float>(16, 0.5F));
-  m.node("Div", {"number", m.floats("most", {}, {255.0F})}, "share");
-  m.output(m.node("Relu", {m.node("MatMul", {"share", w}, "first")}, "act"));
-  const Coverage c = covered(m);
-  EXPECT_EQ(c.assumed, "int8");
-  EXPECT_EQ(node(c, "first").place, Place::kHardware);
+  for (const bool moved : {false, true}) {
+    OnnxModel m;
+    m.input("x", moved ? std::vector<std::int64_t>{1, 4, 3} : std::vector<std::int64_t>{1, 3, 4},
+            onnx::TensorProto::UINT8);
+    if (moved) {
+      m.node("Transpose", {"x"}, "turned");
+      m.attribute("perm", std::vector<std::int64_t>{0, 2, 1});
+    }
+    m.node("Cast", {moved ? "turned" : "x"}, "number");
+    m.attribute("to", std::int64_t{onnx::TensorProto::FLOAT});
+    const std::string w = m.floats("w", {4, 4}, std::vector<float>(16, 0.5F));
+    m.node("Div", {"number", m.floats("most", {}, {255.0F})}, "share");
+    m.output(m.node("Relu", {m.node("MatMul", {"share", w}, "first")}, "act"));
+    const Coverage c = covered(m);
+    EXPECT_EQ(c.assumed, "int8");
+    EXPECT_EQ(node(c, "first").place, Place::kHardware);
+  }
 }
 
 TEST(Coverage, SaysThatANodeRunsOnTheHostBecauseItsInputIsComputedThere) {
