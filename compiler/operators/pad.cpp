@@ -141,8 +141,10 @@ std::optional<std::int64_t> padding_value(const Site& site, const Dequantised& x
   const double zero =
       static_cast<double>(value) / static_cast<double>(x.scale[0]) + static_cast<double>(x.zero[0]);
   if (zero == std::nearbyint(zero) && zero >= static_cast<double>(integers.type.lowest()) &&
-      zero <= static_cast<double>(integers.type.highest()))
-    return static_cast<std::int64_t>(zero);
+      zero <= static_cast<double>(integers.type.highest())) {
+    const auto q = static_cast<std::int64_t>(zero);
+    if (Chain{x.steps}.evaluate(graph::Number{false, q, 0}, 0).real == value) return q;
+  }
   why = "pads with " + std::to_string(value) + ", which no integer of '" + integers.name + "' represents";
   return std::nullopt;
 }
@@ -164,9 +166,7 @@ Outcome lower_pad(Site& site) {
   if (is_plane) padding.border(pads.before[2], pads.before[3], pads.behind[2], pads.behind[3]);
   for (std::size_t axis = 1; axis < (is_plane ? 2 : pads.before.size()); ++axis)
     padding.along(axis, pads.before[axis], pads.behind[axis]);
-  Step dequantise = Step::dequantise(x->scale, x->zero[0]);
-  dequantise.written = x->written;
-  return site.give(Elementwise{{{std::move(dequantise)}}, -1}, {padding.now});
+  return site.give(Elementwise{{x->steps}, -1}, {padding.now});
 }
 
 constexpr Operator kPads[] = {

@@ -384,9 +384,8 @@ Outcome lower_reduce_min(Site& site) {
   const ValueId shaped = site.move(pooled, {}, result.shape, ".shape");
   const ValueId least = add(".least", result.shape);
   site.emit(Elementwise{reverse, -1}, {shaped}, least, ".restore");
-  Step dequantise = Step::dequantise(x->scale, x->zero[0]);
-  dequantise.written = x->written;
-  return site.give(Elementwise{{{std::move(dequantise)}}, -1}, {least});
+  // The steps to float rise with the integer, so they give the least float for the least integer.
+  return site.give(Elementwise{{x->steps}, -1}, {least});
 }
 
 Outcome lower_reduce_sum(Site& site, bool mean) {

@@ -62,13 +62,19 @@ std::optional<Dequantised> activation(const Site& site, std::size_t i, std::stri
   const Node* n = site.producer(i);
   // In FINN models, a separate Mul node multiplies integers by their scale.
   float factor = 1;
+  std::vector<Step> steps;  // from the float value back to the integers
   while (const Step* multiply = only_step(n, Step::Kind::kMultiply)) {
     factor *= multiply->floats[0];
+    steps.push_back(*multiply);
     n = producer_of(site.graph, site.uses, n->inputs[0]);
   }
   const Step* step = only_step(n, Step::Kind::kDequantise);
-  if (step != nullptr && factor > 0)
-    return Dequantised{n->inputs[0], {step->floats[0] * factor}, step->integers, step->written};
+  if (step != nullptr && factor > 0) {
+    steps.push_back(*step);
+    std::reverse(steps.begin(), steps.end());
+    return Dequantised{
+        n->inputs[0], {step->floats[0] * factor}, step->integers, step->written, std::move(steps)};
+  }
   why = not_quantised(site, i);
   return std::nullopt;
 }
@@ -81,8 +87,11 @@ std::optional<Dequantised> constant_operand(const Site& site, std::size_t i) {
   if (constant_input(site.graph, *n, 0) == nullptr || scale == nullptr ||
       (has_input(*n, 2) && zero == nullptr))
     return std::nullopt;
-  return Dequantised{n->inputs[0], scale->floats,
-                     zero == nullptr ? std::vector<std::int64_t>{0} : zero->integers, onnx_of(*n)->written};
+  return Dequantised{n->inputs[0],
+                     scale->floats,
+                     zero == nullptr ? std::vector<std::int64_t>{0} : zero->integers,
+                     onnx_of(*n)->written,
+                     {}};
 }
 
 std::optional<Dequantised> weights(const Site& site, std::size_t i, std::int64_t channel_axis,

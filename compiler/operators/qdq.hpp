@@ -16,6 +16,9 @@ struct Dequantised {
   std::vector<float> scale;
   std::vector<std::int64_t> zero;
   bool written = false;  // Step::written
+  /// Of an activation: the steps from the integers to the float value, as the graph states them. A FINN model may
+  /// multiply by the scale in a node of its own; `scale` is then the product, which rounds once less than the steps.
+  std::vector<Step> steps = {};
 };
 
 /// Returns the integers, scale and zero point of input `i` if it is dequantised by one scale. Otherwise returns

@@ -250,6 +250,41 @@ TEST(Operators, SumsAndMinimaOfConstantsAreConstants) {
   EXPECT_EQ(run(computed->program, frame), run(written->program, frame));
 }
 
+TEST(Operators, MinimaAndPadsBehindAMultiplicationByTheScaleRoundAsWritten) {
+  // With these scales, (q * scale) * factor and q * (scale * factor) round to different sides of a tie for some q.
+  const float scale = 0.3F, factor = 0.9F, step = 0.54F;
+  std::vector<float> frame;
+  for (int q = -128; q < 128; ++q) {
+    frame.push_back(static_cast<float>(q) * scale);
+    frame.push_back(127 * scale);
+  }
+  for (const bool pads : {false, true}) {
+    OnnxModel m;
+    m.input("x", {1, 256, 2});
+    m.pair("x", scale, 0, "xq");
+    m.floats("factor", {}, {factor});
+    m.node("Mul", {"xq", "factor"}, "scaled");
+    if (pads) {
+      m.node("Pad", {"scaled", m.int64s("pads", {0, 0, 0, 0, 0, 1})}, "moved");
+    } else {
+      m.node("ReduceMin", {"scaled"}, "moved");
+      m.attribute("axes", Ints{2});
+    }
+    m.pair("moved", step, 0, "y");
+    m.output("y");
+    const auto c = compile(m);
+    ASSERT_TRUE(c.ok()) << c.error().message();
+    EXPECT_EQ(count_blocks(c->program, "float_operator"), 0U);
+    const std::vector<float> got = run(c->program, frame);
+    const std::size_t each = pads ? 3 : 1;
+    ASSERT_EQ(got.size(), 256 * each);
+    for (int q = -128; q < 128; ++q) {
+      const float product = static_cast<float>(q) * scale * factor;
+      EXPECT_EQ(got[static_cast<std::size_t>(q + 128) * each], std::nearbyint(product / step) * step) << q;
+    }
+  }
+}
+
 /// Returns a model that averages windows of 3 x 3, where the divisor depends on the window's position. Divisions by 3,
 /// 6 and 9 round in float32, so a result halfway between two steps may be rounded either way.
 OnnxModel uneven_average(const Ints& input, std::int64_t ceil, std::int64_t counted, bool quantised) {
