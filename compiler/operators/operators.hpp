@@ -138,6 +138,10 @@ std::string separate_outputs(graph::Graph& graph, const graph::Node& node, graph
 /// values of inputs on which the output's shape depends. Returns what is wrong with the node, or an empty text.
 std::string infer(graph::Graph& graph, const graph::Node& node);
 
+/// Checks that the elements of `scale`, which is input `i` (counted from 0), are finite and above 0 if they are known.
+/// Returns what is wrong, or an empty text.
+std::string check_scale(const graph::Value& scale, std::size_t i);
+
 /// Returns the first output of a node whose inputs are constants, if the output has at most `limit` elements. Its type
 /// and shape must have been inferred. DequantizeLinear is never folded, so integer weights stay integers.
 std::optional<graph::Constant> fold(const graph::Graph& graph, const graph::Node& node,

@@ -75,7 +75,6 @@ Outcome lower(Site& site, bool dequantises) {
   const Constant *scale = site.constant(1), *zero = site.constant(2);
   if (scale == nullptr || (site.has(2) && zero == nullptr))
     return "its scale and zero point must be constants";
-  if (std::string why = check_scale(site.in(1), 1); !why.empty()) return why;
   const Type type = dequantises ? site.in(0).type : site.result().type;
   if (type.bits > 32) return "quantises to " + to_string(type);
   Step step = dequantises ? Step::dequantise(scale->floats, 0)
@@ -100,9 +99,7 @@ Outcome lower_quantise(Site& site) {
 /// Lowers a dequantiser. A dequantiser of weights or bias stays until the convolution or matrix product that reads it
 /// is lowered.
 Outcome lower_dequantise(Site& site) {
-  if (site.in(0).constant == nullptr) return lower(site, true);
-  if (std::string why = check_scale(site.in(1), 1); !why.empty()) return why;
-  return Outcome::later();
+  return site.in(0).constant == nullptr ? lower(site, true) : Outcome::later();
 }
 
 constexpr Operator quantise(const char* domain) {

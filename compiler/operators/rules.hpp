@@ -66,9 +66,6 @@ struct Inference {
 /// Checks that the node has its first `inputs` inputs.
 std::string need(const Inference& c, std::size_t inputs);
 
-/// Checks that the elements of `scale`, which is input `i` (counted from 0), are finite and above 0 if they are known.
-std::string check_scale(const Value& scale, std::size_t i);
-
 /// Gives the output the type and shape of the first input. same_floats() also checks that the type is float32.
 std::string same(Inference& c);
 std::string same_floats(Inference& c);

@@ -34,9 +34,8 @@ std::string read_quantiser(const Graph& graph, const Node& node, Computation& ou
   const Constant* zero = graph::constant_input(graph, node, 2);
   if (scale == nullptr || (graph::has_input(node, 2) && zero == nullptr))
     return "the scale and zero point of the node must be constants";
+  if (std::string why = operators::check_scale(graph.value(node.inputs[1]), 1); !why.empty()) return why;
   out.scale = scale->floats;
-  for (const float s : out.scale)
-    if (!(s > 0) || !std::isfinite(s)) return "its scale must be finite and above 0";
   out.zero.assign(out.scale.size(), 0);
   for (std::size_t i = 0; zero != nullptr && i < out.zero.size(); ++i)
     out.zero[i] = static_cast<float>(zero->integers[zero->integers.size() == 1 ? 0 : i]);
