@@ -1,21 +1,15 @@
 #include "compiler/emit/clocked_rate.hpp"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "compiler/emit/communication.hpp"
 #include "compiler/generators/shell.hpp"
+#include "runtime/base/text.hpp"
 
 namespace millrace::compiler::emit {
 namespace {
 
 using namespace runtime::plan;
-
-std::string clock_text(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.8g", value);
-  return text;
-}
 
 /// Finds the slowest of several rates.
 class Slowest {
@@ -24,8 +18,8 @@ class Slowest {
     if (cycles == 0 || !(clock_mhz > 0)) return;
     const double rate = clock_mhz * 1e6 / static_cast<double>(cycles);
     if (found_ && found_->frames_per_second <= rate) return;
-    found_ = {rate,
-              what + " (" + std::to_string(cycles) + " cycles a frame at " + clock_text(clock_mhz) + " MHz)"};
+    found_ = {rate, what + " (" + std::to_string(cycles) + " cycles a frame at " + number_text(clock_mhz) +
+                        " MHz)"};
   }
   const std::optional<ClockedRate>& found() const { return found_; }
 

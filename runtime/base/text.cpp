@@ -1,6 +1,7 @@
 #include "runtime/base/text.hpp"
 
 #include <algorithm>
+#include <cstdio>
 
 namespace millrace {
 namespace {
@@ -66,6 +67,12 @@ std::string printable(std::string_view text, bool lines) {
     text.remove_prefix(length);
   }
   return out;
+}
+
+std::string number_text(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.8g", value);
+  return text;
 }
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-// Checks and escapes names and texts that come from outside.
+// Checks and escapes names and texts that come from outside; writes numbers for people.
 #pragma once
 
 #include <cstddef>
@@ -20,5 +20,8 @@ bool is_utf8(std::string_view text);
 /// Escapes control characters (C0, DEL, C1) and bytes that are not UTF-8 as \n, \t or \x1b, so that the text is safe on
 /// a terminal and in a log line. If `lines` is true, keeps newlines.
 std::string printable(std::string_view text, bool lines = false);
+
+/// Returns a number for people, with at most 8 significant digits, such as "161.13281" or "1e+09".
+std::string number_text(double value);
 
 }  // namespace millrace

@@ -1,19 +1,14 @@
 #include "runtime/plan/transceivers.hpp"
 
 #include <algorithm>
-#include <cstdio>
+
+#include "runtime/base/text.hpp"
 
 namespace millrace::runtime::plan {
 namespace {
 
 constexpr std::uint64_t kMaxLanes = 4;      // of a QSFP cable
 constexpr double kMaxLaneGigabits = 32.75;  // the quickest transceiver (GTY) of UltraScale+
-
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.8g", value);
-  return text;
-}
 
 Result<Quad> read_quad(const yaml::Node& node, const std::string& file, const std::vector<Region>& regions) {
   MILLRACE_ASSIGN(const auto map,
@@ -47,8 +42,8 @@ Result<Transceivers> read_transceivers(const yaml::Mapping& device, const std::s
   out.lanes = static_cast<std::uint32_t>(lanes);
   MILLRACE_ASSIGN(out.lane_gigabits_per_second, map.number("gigabits_per_second"));
   if (!(out.lane_gigabits_per_second > 0) || out.lane_gigabits_per_second > kMaxLaneGigabits)
-    return map.error("gigabits_per_second",
-                     "is the line rate of one lane; must be above 0 and at most " + number(kMaxLaneGigabits));
+    return map.error("gigabits_per_second", "is the line rate of one lane; must be above 0 and at most " +
+                                                number_text(kMaxLaneGigabits));
   MILLRACE_ASSIGN(out.reference_mhz, map.number("reference_mhz"));
   if (!(out.reference_mhz >= 60) || out.reference_mhz > 820)
     return map.error("reference_mhz", "must be 60 to 820, the range of a transceiver's reference clock");
@@ -83,12 +78,12 @@ void limit_rate(Cable& cable, const Device& a, const Device& b) {
       lower(has.core_gigabits_per_second(), "the Aurora core of device " + device->name + " (" +
                                                 std::to_string(has.lanes) +
                                                 (has.lanes == 1 ? " lane" : " lanes") + " at " +
-                                                number(has.lane_gigabits_per_second) + " Gbit/s)");
+                                                number_text(has.lane_gigabits_per_second) + " Gbit/s)");
     constexpr std::uint32_t kPortBits = 8 * kPacketWordBytes;
     if (device->clock_mhz > 0)
       lower(kPortBits * device->clock_mhz / 1000, "the link port of device " + device->name + " (" +
                                                       std::to_string(kPortBits) + " bits at " +
-                                                      number(device->clock_mhz) + " MHz)");
+                                                      number_text(device->clock_mhz) + " MHz)");
   }
 }
 

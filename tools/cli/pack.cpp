@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <ostream>
 
 #include "compiler/emit/clocked_rate.hpp"
 #include "compiler/emit/container.hpp"
 #include "runtime/base/digest.hpp"
 #include "runtime/base/file.hpp"
+#include "runtime/base/text.hpp"
 #include "runtime/plan/deployment.hpp"
 #include "runtime/plan/pace.hpp"
 #include "tools/cli/commands.hpp"
@@ -37,12 +37,6 @@ Result<Content> content_of(const std::vector<std::byte>& bytes) {
   return content;
 }
 
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.8g", value);
-  return text;
-}
-
 /// The frame rates that the clocks of all images allow, before and after packing. Nothing was predicted if empty.
 struct Rates {
   std::optional<compiler::emit::ClockedRate> planned, packed;
@@ -52,12 +46,12 @@ struct Rates {
 Result<Rates> check_clock(const plan::LoadedDeployment& deployment, const plan::ImageRecord& packed,
                           bool accept_slower) {
   const plan::ImageRecord& before = deployment.records.at(packed.name);
-  const std::string achieved = "it achieves a clock of " + number(packed.clock_mhz) +
-                               " MHz, and the plan has " + number(before.clock_mhz) + ". ";
+  const std::string achieved = "it achieves a clock of " + number_text(packed.clock_mhz) +
+                               " MHz, and the plan has " + number_text(before.clock_mhz) + ". ";
   if (packed.clock_mhz < packed.least_clock_mhz)
     return Error(
         ErrorCode::kInvalidInput,
-        achieved + "Its cables deliver words at " + number(packed.least_clock_mhz) +
+        achieved + "Its cables deliver words at " + number_text(packed.least_clock_mhz) +
             " MHz and cannot wait, so a slower image loses words. Reach this clock in Vivado, or compile the "
             "model for fewer cards");
   std::map<std::string, plan::ImageRecord> records = deployment.records;
@@ -72,9 +66,9 @@ Result<Rates> check_clock(const plan::LoadedDeployment& deployment, const plan::
   return Error(
       ErrorCode::kInvalidInput,
       achieved + "This clock limits the deployment to " +
-          number(std::floor(rates.packed->frames_per_second)) + " frames/s by " + rates.packed->limit +
-          ", but the plan has " + number(std::floor(rates.planned->frames_per_second)) + ". Reach " +
-          number(needed) +
+          number_text(std::floor(rates.packed->frames_per_second)) + " frames/s by " + rates.packed->limit +
+          ", but the plan has " + number_text(std::floor(rates.planned->frames_per_second)) + ". Reach " +
+          number_text(needed) +
           " MHz in Vivado, compile the model for a device with a slower clock, or accept the lower rate with "
           "--accept-slower");
 }
@@ -113,15 +107,15 @@ void report(const PackCommand& command, const compiler::emit::PackedImage& made,
   const double rate = rates.packed ? rates.packed->frames_per_second : 0;
   if (command.common.json) {
     out << "{\"schema\":1,\"image\":\"" << command.image << "\",\"uuid\":\"" << uuid
-        << "\",\"bytes\":" << made.bytes.size() << ",\"clock_mhz\":" << number(made.record.clock_mhz)
-        << ",\"clocked_frames_per_second\":" << number(rate) << ",\"deployment_digest\":\"" << digest
+        << "\",\"bytes\":" << made.bytes.size() << ",\"clock_mhz\":" << number_text(made.record.clock_mhz)
+        << ",\"clocked_frames_per_second\":" << number_text(rate) << ",\"deployment_digest\":\"" << digest
         << "\"}\n";
     return;
   }
   out << "packed " << command.xclbin.string() << " into " << target.string() << ": image " << command.image
-      << ", uuid " << uuid << ", clock " << number(made.record.clock_mhz) << " MHz\n";
+      << ", uuid " << uuid << ", clock " << number_text(made.record.clock_mhz) << " MHz\n";
   if (rates.packed)
-    out << "clocks allow " << number(std::floor(rate)) << " frames/s, limited by " << rates.packed->limit
+    out << "clocks allow " << number_text(std::floor(rate)) << " frames/s, limited by " << rates.packed->limit
         << '\n';
 }
 

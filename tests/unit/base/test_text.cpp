@@ -36,5 +36,11 @@ TEST(Text, FunctionPrintableEscapesControlCharactersAndInvalidUtf8) {
   EXPECT_EQ(printable(std::string_view("\0x", 2)), "\\x00x");
 }
 
+TEST(Text, NumbersForPeopleHaveAtMostEightDigits) {
+  EXPECT_EQ(number_text(161.1328125), "161.13281");
+  EXPECT_EQ(number_text(300), "300");
+  EXPECT_EQ(number_text(1e9), "1e+09");
+}
+
 }  // namespace
 }  // namespace millrace::test_text
