@@ -131,8 +131,7 @@ Result<double> achieved_clock(const plan::XclbinView& view, double planned) {
   if (!clocks)
     return wrong(
         "the section CLOCK_FREQ_TOPOLOGY of the xclbin is missing or truncated, so the clock that v++ "
-        "achieved is unknown; "
-        "link the image for hardware again (v++ --link --target hw)");
+        "achieved is unknown; link the image for hardware again (v++ --link --target hw)");
   for (const auto type : {CT_DATA, CT_KERNEL}) {
     const auto clock = std::find_if(clocks->begin(), clocks->end(), [&](const clock_freq& one) {
       return one.m_type == type && one.m_freq_Mhz > 0;
@@ -143,9 +142,7 @@ Result<double> achieved_clock(const plan::XclbinView& view, double planned) {
   }
   return wrong(
       "the section CLOCK_FREQ_TOPOLOGY of the xclbin lists no clock of the type DATA or KERNEL, so the clock "
-      "that v++ "
-      "achieved "
-      "is unknown; link the image for hardware again (v++ --link --target hw)");
+      "that v++ achieved is unknown; link the image for hardware again (v++ --link --target hw)");
 }
 
 Result<VendorFile> read_vendor(std::span<const std::byte> bytes, const std::string& unit) {
@@ -156,9 +153,7 @@ Result<VendorFile> read_vendor(std::span<const std::byte> bytes, const std::stri
   if (header.m_signature_length > 0)
     return wrong(
         "the xclbin is signed, and the signature would not fit the packed image; pack an unsigned xclbin, "
-        "and sign "
-        "the "
-        "packed image (xclbinutil --private-key) if the card demands a signature");
+        "and sign the packed image (xclbinutil --private-key) if the card demands a signature");
   const plan::XclbinSection* bits = file.view.find(BITSTREAM);
   if (bits == nullptr || bits->bytes.empty())
     return wrong("the xclbin has no bitstream, so it is not the output of v++ --link for hardware");

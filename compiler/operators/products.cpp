@@ -255,8 +255,7 @@ Outcome emit_solid_convolution(Site& site, const Product& p) {
   if (merged && !axis) return emit_merged_convolution(site, p, *merged);
   if (!axis)
     return "its window moves along three axes, which is not supported. Make the window as long as the input "
-           "along at least "
-           "one of the axes; the input has the shape " +
+           "along at least one of the axes; the input has the shape " +
            to_string(x_shape);
   OnnxOperator op = site.op;
   for (const char* name : {"strides", "dilations", "pads", "kernel_shape"}) erase_axis(op, name, *axis);

@@ -159,9 +159,8 @@ Status parse_option(std::string_view word, Topology::Options& options) {
   } else {
     return wrong("option '" + std::string(word) +
                  "' is unknown, zero or too large; known options: manners (kind or hardware), program_time, "
-                 "cable_time, "
-                 "reset_time, call_timeout (> 0), sync_cost, start_cost, register_cost, spin, rtl (0 or 1), "
-                 "pace (>= 1)");
+                 "cable_time, reset_time, call_timeout (> 0), sync_cost, start_cost, register_cost, spin, "
+                 "rtl (0 or 1), pace (>= 1)");
   }
   return {};
 }

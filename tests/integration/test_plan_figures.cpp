@@ -238,8 +238,7 @@ TEST_F(PlanCommand, NamesTheLayerWithoutHardwareAndAdvisesToRunItOnTheHost) {
   };
   const std::string says =
       "block 'wide' (convolution): inputs of 8 bits and weights of 10 bits; hardware multiplies at most 8 "
-      "bits by "
-      "9 bits; cards can compute the other layers if the host computes this layer: --host wide";
+      "bits by 9 bits; cards can compute the other layers if the host computes this layer: --host wide";
   const Outcome text = with("plan", {});
   EXPECT_NE(unwrapped(text.out).find("nothing is predicted: " + says), std::string::npos)
       << text.out << text.err;

@@ -46,8 +46,7 @@ TEST(Config, FlagsWinOverTheEnvironmentAndTheEnvironmentOverTheFile) {
 TEST(Config, ReadsEveryKindOfValue) {
   const auto loaded = load_text(
       "schema: 1\ndeployments: [a, /b]\ncluster: ./c.yaml\ndrain_ms: 7\nudp: {listen: 'h:1', "
-      "unauthenticated: "
-      "true}\nlog: {level: debug}\nhttp:\n",
+      "unauthenticated: true}\nlog: {level: debug}\nhttp:\n",
       "/etc/millrace/server.yaml", {});
   ASSERT_TRUE(loaded.ok()) << loaded.error().message();
   EXPECT_EQ(loaded->settings.deployments, (std::vector<std::string>{"/etc/millrace/a", "/b"}));
