@@ -259,7 +259,7 @@ Result<Predicted> choose_routes(const Task& task) {
   if (direct.ok() ? emulated : !does_not_fit(direct)) return direct;
   const Result<LoweredPtr> copied = lower_as_asked(task, true);
   if (!copied.ok() && copied.error().code() == ErrorCode::kDoesNotFit)  // the host has no time for the copies
-    return direct.ok() ? std::move(direct) : choose_weights(task, lowered);
+    return direct.ok() || !task.explains ? std::move(direct) : choose_weights(task, lowered);
   if (!copied.ok()) return copied.error();
   const LoweredPtr& through = *copied;
   quiet.explains = task.explains && !direct.ok();
