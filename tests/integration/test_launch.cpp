@@ -168,7 +168,7 @@ TEST_F(LaunchCommand, PrintsKubernetesReplicasBehindAServiceForAClusterOfOneHost
 }
 
 TEST_F(LaunchCommand, QuotesPathsWithBlanksQuotesAndDollarSigns) {
-  const fs::path odd = folder_->path() / "it's $(HOME) \"a\" & b";
+  const fs::path odd = folder_->path() / "it's $(HOME) $$5 \"a\" & b";
   fs::copy(deployment(), odd, fs::copy_options::recursive);
   const auto printed_for = [&](const std::vector<std::string>& arguments) {
     std::vector<std::string> command{millrace_binary(), "launch", odd.string()};
@@ -191,10 +191,10 @@ TEST_F(LaunchCommand, QuotesPathsWithBlanksQuotesAndDollarSigns) {
     EXPECT_EQ(ran.exit_code, 0) << ran.err;
     EXPECT_NE(ran.out.find("[" + odd.string() + "]\n"), std::string::npos) << ran.out;
   }
-  // Kubernetes would replace $(HOME); it passes on $$(HOME) as $(HOME).
+  // Kubernetes would replace $(HOME) by a variable and $$ by $; it passes on $$(HOME) as $(HOME) and $$$$ as $$.
   const std::string manifest =
       printed_for({"--print", "kubernetes", "--cluster", kOneHost, "--container", "millrace"});
-  EXPECT_NE(manifest.find("it's $$(HOME) \\\"a\\\" & b"), std::string::npos) << manifest;
+  EXPECT_NE(manifest.find("it's $$(HOME) $$$$5 \\\"a\\\" & b"), std::string::npos) << manifest;
 }
 
 TEST_F(LaunchCommand, JobNamesAreShortLowerCaseAndDistinct) {

@@ -84,14 +84,13 @@ std::string yaml(const std::string& text) {
   return json::serialize(json::value(text));
 }
 
-/// Returns a container's command as a YAML list. Kubernetes replaces "$(NAME)" in commands by variables; "$$(" stands for
-/// a plain "$(".
+/// Returns a container's command as a YAML list. Kubernetes replaces "$(NAME)" in commands by variables, and "$$" by "$".
 std::string yaml_command(const std::vector<std::string>& words) {
   std::string out;
-  for (std::string word : words) {
-    for (std::size_t at = 0; (at = word.find("$(", at)) != std::string::npos; at += 3)
-      word.insert(at, 1, '$');
-    out += (out.empty() ? "[" : ", ") + yaml(word);
+  for (const std::string& word : words) {
+    std::string escaped;
+    for (const char c : word) escaped.append(c == '$' ? 2 : 1, c);
+    out += (out.empty() ? "[" : ", ") + yaml(escaped);
   }
   return out + "]";
 }
