@@ -1,5 +1,7 @@
 """Small networks in the forms in which tools export them: whole blocks of well-known architectures, with the quantisers where
-PyTorch, TensorFlow and ONNX Runtime put them, and with the shape arithmetic and the moves around them."""
+PyTorch, TensorFlow and ONNX Runtime put them, and with the shape arithmetic and the moves around them.
+
+The file has more than 500 lines because all networks grow from the same class, and each of them is a list of its blocks."""
 
 import numpy
 
