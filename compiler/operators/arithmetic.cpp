@@ -455,7 +455,8 @@ constexpr Operator kArithmetic[] = {
      .lower_qdq = lower_combine<Combine::Kind::kAdd>,
      .computes = true,
      .fusion = Fusion::kWithConstant,
-     .limits = "one or two quantised tensors, or a tensor and a constant (with the limits of Add)"},
+     .limits = "one or two quantised tensors, or a tensor and a constant (with the limits of Add); "
+               "a sum of three or more tensors runs on the host"},
     {.type = "Pow",
      .infer = infer_power,
      .lower_elementwise = lower_power,
