@@ -1,24 +1,46 @@
-// The table entry of Pad: a sum over windows of one element, whose padding has the wanted value.
+// The table entry of Pad. A Pad with a constant is a sum over windows of one element, whose padding has the wanted value. A
+// Pad that repeats elements of its input joins selections of these elements with the input.
 #include "compiler/operators/pad.hpp"
 
 #include <cmath>
 
 #include "compiler/operators/qdq.hpp"
+#include "kernels/program/rearrange.hpp"
 
 namespace millrace::compiler::operators {
 namespace {
 
 using graph::SumPool;
 
-/// How many elements a Pad adds before and behind each axis.
+/// How many elements a Pad adds before and behind each axis, and which ones.
 struct Pads {
   Shape before, behind;
+  Border border = Border::kConstant;
 };
+
+/// Returns which elements the mode of a Pad adds, or nothing if the mode is unknown.
+std::optional<Border> border_named(const std::string& mode) {
+  if (mode == "constant") return Border::kConstant;
+  if (mode == "edge") return Border::kEdge;
+  if (mode == "reflect") return Border::kReflected;
+  if (mode == "wrap") return Border::kWrapped;
+  return std::nullopt;
+}
+
+/// Whether an axis of `extent` elements has the elements that the border repeats.
+bool has_border(Border border, std::int64_t extent, std::int64_t before, std::int64_t behind) {
+  if (border == Border::kConstant) return true;
+  const std::int64_t most = border == Border::kReflected ? extent - 1
+                            : border == Border::kWrapped ? extent
+                                                         : UINT16_MAX;
+  return std::min(before, behind) >= 0 && std::max(before, behind) <= most;
+}
 
 /// Reads the pads. Returns what is wrong with the node, or an empty text.
 std::string read_pads(const Inference& c, Pads& pads) {
   const std::string mode = c.op.text("mode", "constant");
-  if (mode != "constant") return "has the mode '" + mode + "'; hardware pads with a constant only";
+  const auto border = border_named(mode);
+  if (!border) return "has the unknown mode '" + mode + "'";
   const std::size_t rank = c.shape_of(0).size();
   const auto given = integers_of(c, 1, "pads");
   std::vector<std::int64_t> axes;
@@ -30,12 +52,15 @@ std::string read_pads(const Inference& c, Pads& pads) {
   }
   if (!given || given->size() != 2 * axes.size())
     return "has pads that are not known at compile time, or does not have two pads for each axis";
-  pads = {Shape(rank, 0), Shape(rank, 0)};
+  pads = {Shape(rank, 0), Shape(rank, 0), *border};
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const auto axis = axis_in(axes[i], rank);
     const std::int64_t a = (*given)[i], b = (*given)[axes.size() + i];
     if (!axis || std::max(std::abs(a), std::abs(b)) > UINT16_MAX)
       return "has an axis outside its input, or a pad that is too large";
+    if (!has_border(*border, c.shape_of(0)[*axis], a, b))
+      return "has the mode '" + mode + "' and pads that its input of " + to_string(c.shape_of(0)) +
+             " has no elements for";
     pads.before[*axis] = a;
     pads.behind[*axis] = b;
   }
@@ -155,6 +180,13 @@ Outcome lower_pad(Site& site) {
   if (why = read_pads({site.graph, site.node, site.op, {}, {}}, pads); !why.empty()) return why;
   const auto x = activation(site, 0, why);
   if (!x) return why;
+  if (pads.border != Border::kConstant) {
+    if (pads.before[0] + pads.behind[0] != 0) return "pads its batch";
+    ValueId now = x->q;
+    for (std::size_t axis = pads.before.size(); axis-- > 1;)  // the shortest parts first
+      now = extended(site, now, axis, pads.before[axis], pads.behind[axis], pads.border);
+    return site.give(Elementwise{{x->steps}, -1}, {now});
+  }
   const auto zero = padding_value(site, *x, why);
   if (!zero) return why;
   Padding padding{site, *zero, x->q};
@@ -173,11 +205,53 @@ constexpr Operator kPads[] = {
     {.type = "Pad",
      .infer = infer_pad,
      .lower_qdq = lower_pad,
-     .limits = "any axis but the batch; the pads are known at compile time, and may be negative; "
-               "the padding value is a constant that the integer type of the data can represent; "
-               "modes edge, reflect and wrap run on the host"}};
+     .limits = "any axis but the batch; modes constant, edge, reflect and wrap; the pads are known at "
+               "compile time; in the mode constant, the pads may be negative, and the padding value is a "
+               "constant that the integer type of the data can represent"}};
 
 }  // namespace
+
+ValueId extended(Site& site, ValueId x, std::size_t axis, std::int64_t before, std::int64_t behind,
+                 Border border) {
+  const Value from = site.graph.value(x);
+  const std::int64_t extent = from.shape[axis];
+  const std::vector<std::int64_t> strides = graph::strides_of(from.shape);
+  const std::string suffix = ".axis" + std::to_string(axis);
+  std::vector<ValueId> parts;
+  // Appends `count` elements of the axis, from `first` on in steps of `step`.
+  const auto select = [&](std::int64_t first, std::int64_t count, std::int64_t step, const char* what) {
+    if (count == 0) return;
+    kernels::Rearrange loops;
+    loops.offset = static_cast<std::uint64_t>(first * strides[axis]);
+    Shape shape = from.shape;
+    shape[axis] = count;
+    for (std::size_t i = 0; i < shape.size(); ++i) {
+      loops.extents.push_back(static_cast<std::uint32_t>(shape[i]));
+      loops.strides.push_back(strides[i] * (i == axis ? step : 1));
+    }
+    parts.push_back(site.graph.add_value(from.name + suffix + what, from.type, shape));
+    copy_meaning(site.graph, x, parts.back());
+    loops = kernels::simplified(loops, static_cast<std::uint64_t>(elements(shape)));
+    site.emit(graph::Select{std::move(loops)}, {x}, parts.back(), suffix + what);
+  };
+  const std::int64_t step = border == Border::kEdge ? 0 : border == Border::kReflected ? -1 : 1;
+  select(border == Border::kEdge        ? 0
+         : border == Border::kReflected ? before
+                                        : extent - before,
+         before, step, ".before");
+  parts.push_back(x);
+  select(border == Border::kEdge        ? extent - 1
+         : border == Border::kReflected ? extent - 2
+                                        : 0,
+         behind, step, ".behind");
+  if (parts.size() == 1) return x;
+  Shape longer = from.shape;
+  longer[axis] += before + behind;
+  const ValueId joined = site.graph.add_value(from.name + suffix + ".extended", from.type, std::move(longer));
+  copy_meaning(site.graph, x, joined);
+  site.emit(graph::Concat{static_cast<std::int64_t>(axis)}, std::move(parts), joined, suffix + ".extended");
+  return joined;
+}
 
 bool moves_integers(const OnnxOperator& op) {
   return op.domain == kOnnx && (op.type == "Pad" || op.type == "Concat");

@@ -504,6 +504,15 @@ class Interpreter {
     return y;
   }
 
+  /// The element that a Pad puts at position `at` of an axis of `extent` elements.
+  std::int64_t bordered(std::int64_t at, std::int64_t extent) const {
+    const std::string mode = op_->text("mode", "constant");
+    if (mode == "edge") return std::clamp<std::int64_t>(at, 0, extent - 1);
+    if (mode == "wrap") return (at + extent) % extent;
+    if (mode == "reflect") return at < 0 ? -at : at >= extent ? 2 * extent - 2 - at : at;
+    return at;
+  }
+
   Array pad() const {
     const Array& x = in(0);
     const Indices pads = numbers(1, "pads");
@@ -514,7 +523,7 @@ class Interpreter {
       std::int64_t rest = i, index = 0, stride = 1;
       bool inside = true;
       for (std::size_t d = shape.size(); d-- > 0; rest /= shape[d]) {
-        const std::int64_t at = rest % shape[d] - pads[d];
+        const std::int64_t at = bordered(rest % shape[d] - pads[d], x.shape[d]);
         inside = inside && at >= 0 && at < x.shape[d];
         index += at * stride;
         stride *= x.shape[d];

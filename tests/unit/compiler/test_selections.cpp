@@ -258,6 +258,41 @@ TEST(Selections, PadOfOneDimensionalDataIsExact) {
   EXPECT_EQ(count_blocks(expect_meaning(m), "float_operator"), 0U);
 }
 
+TEST(Selections, PadsThatRepeatElementsAreExact) {
+  for (const std::string mode : {"edge", "reflect", "wrap"})
+    for (const Ints& pads :
+         {Ints{0, 0, 1, 2, 0, 0, 0, 3}, Ints{0, 0, 0, 1, 0, 0, 7, 0}, Ints{0, 1, 2, 1, 0, 2, 1, 0}}) {
+      SCOPED_TRACE(mode);
+      const Program p = between_layers(
+          [&](OnnxModel& m) {
+            m.node("Pad", {"a", m.int64s("pads", pads)}, "padded");
+            m.attribute("mode", mode);
+            m.pair("padded", 32.0F, 1, "b");
+          },
+          8 + pads[1] + pads[5]);
+      EXPECT_EQ(count_blocks(p, "float_operator"), 0U);
+      OnnxModel row(19);
+      row.input("x", {1, 4, 10});
+      row.pair("x", 0.5F, 3, "xq");
+      row.node("Pad", {"xq", row.int64s("pads", {0, 1, 3, 0, 1, 2})}, "padded");
+      row.attribute("mode", mode);
+      row.pair("padded", 0.5F, 3, "y");
+      row.output("y");
+      EXPECT_EQ(count_blocks(expect_meaning(row), "float_operator"), 0U);
+    }
+}
+
+TEST(Selections, PadThatReflectsMoreElementsThanThereAreIsRefused) {
+  OnnxModel m = with_image(3);
+  m.node("Pad", {"xq", m.int64s("pads", {0, 0, 8, 0, 0, 0, 0, 0})}, "y");
+  m.attribute("mode", std::string("reflect"));
+  m.output("y");
+  const auto imported = import_model(m);
+  ASSERT_FALSE(imported.ok());
+  EXPECT_NE(imported.error().message().find("Pad 'y': has the mode 'reflect'"), std::string::npos)
+      << imported.error().message();
+}
+
 TEST(Selections, LayerReadsIntegersAfterAPadThatHasNoQuantiser) {
   const Program p = between_layers(
       [](OnnxModel& m) {
