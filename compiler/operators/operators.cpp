@@ -8,6 +8,7 @@
 
 #include "compiler/operators/choices.hpp"
 #include "compiler/operators/einsum.hpp"
+#include "compiler/operators/interpolation.hpp"
 #include "compiler/operators/pad.hpp"
 #include "compiler/operators/rules.hpp"
 
@@ -184,6 +185,11 @@ const Operator* find(const OnnxOperator& op) {
 
 bool is_host_only(const Operator& row) {
   return row.infer == infer_host;
+}
+
+bool needs_quantiser(const OnnxOperator& op) {
+  const Operator* row = find(op);
+  return row != nullptr && (row->computes || is_host_only(*row) || is_linear(op));
 }
 
 std::string why_unsupported(const OnnxOperator& op) {

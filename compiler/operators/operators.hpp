@@ -83,6 +83,9 @@ const Operator* find(const graph::OnnxOperator& op);
 /// Whether only the host computes the operator, in float32.
 bool is_host_only(const Operator& row);
 
+/// Whether a quantising tool quantises the operator's result, because the operator computes it or only the host does.
+bool needs_quantiser(const graph::OnnxOperator& op);
+
 /// Returns why the operator is not supported and what to do about it, or an empty text if it is supported.
 std::string why_unsupported(const graph::OnnxOperator& op);
 

@@ -134,15 +134,6 @@ float count_of(const Window& g) {
   return static_cast<float>(g.kernel_h * g.kernel_w);
 }
 
-/// Adds a note that ONNX Runtime's float32 average may round differently, unless `scale` is a power of two.
-void note_inexact_average(Site& site, float scale) {
-  int exponent = 0;
-  if (std::frexp(scale, &exponent) == 0.5F) return;
-  site.graph.diagnostics.push_back({site.node.name,
-                                    "computes an integer sum, but ONNX Runtime adds in float32; "
-                                    "the result may differ by one step where the float sum rounds a tie"});
-}
-
 /// Returns the chain from the sum of (x - zero) over the window to the quantised average, as QLinearAveragePool or (if
 /// `global`) QLinearGlobalAveragePool computes it. `made_unsigned` says that ONNX Runtime converts int8 tensors to
 /// uint8 by adding 128.
@@ -154,7 +145,7 @@ Chain average_chain(Site& site, const Window& window, bool global, float scale, 
     return {{Step::to_float(), Step::multiply({scale / (result_scale * count)}),
              Step::quantise({1.0F}, zero, quantise.lowest, quantise.highest)}};
   // ONNX Runtime adds the zero point before it rounds, so a tie goes to the even result.
-  note_inexact_average(site, scale);
+  note_inexact_sum(site, scale);
   const std::int64_t shift = made_unsigned ? 128 : 0;
   return {{Step::dequantise({scale}, 0), Step::divide({count}), Step::divide({result_scale}),
            Step::add({static_cast<float>(zero + shift)}),
@@ -210,7 +201,7 @@ Outcome lower_uneven_average(Site& site, const Dequantised& x, const ResolvedWin
     result = quantiser->result;
     absorb(site, *quantiser);
   }
-  note_inexact_average(site, x.scale[0]);
+  note_inexact_sum(site, x.scale[0]);
   graph::Accumulate sum;
   sum.window = window.window;
   sum.groups = sum.out_channels = channels;
@@ -262,7 +253,7 @@ Outcome lower_average(Site& site, bool global) {
   emit_sum(site, std::move(sum), x->q, plane, *window, acc);
   const Chain chain{{Step::dequantise(x->scale, 0), Step::divide({count_of(window->window)})}};
   site.emit(Elementwise{chain, -1}, {acc}, site.node.outputs[0], ".chain");
-  note_inexact_average(site, x->scale[0]);
+  note_inexact_sum(site, x->scale[0]);
   return {};
 }
 
@@ -401,7 +392,7 @@ Outcome lower_reduce_sum(Site& site, bool mean) {
   Chain chain{{Step::dequantise(x->scale, 0)}};
   if (mean) chain.steps.push_back(Step::divide({count_of(r->window.window)}));
   site.emit(Elementwise{std::move(chain), -1}, {acc}, site.node.outputs[0], ".chain");
-  note_inexact_average(site, x->scale[0]);
+  note_inexact_sum(site, x->scale[0]);
   return {};
 }
 

@@ -187,6 +187,14 @@ std::optional<FusedQuantiser> fused_quantiser(const Site& site, const std::vecto
   return found;
 }
 
+void note_inexact_sum(Site& site, float scale) {
+  int exponent = 0;
+  if (std::frexp(scale, &exponent) == 0.5F) return;
+  site.graph.diagnostics.push_back({site.node.name,
+                                    "computes an integer sum, but ONNX Runtime adds in float32; "
+                                    "the result may differ by one step where the float sum rounds a tie"});
+}
+
 void absorb(Site& site, const FusedQuantiser& quantiser) {
   for (const std::size_t i : quantiser.absorbed) site.absorbed[i] = true;
 }

@@ -60,6 +60,10 @@ struct FusedQuantiser {
 /// Returns the quantiser that ONNX Runtime fuses with this node. Returns nothing if the node is computed in float32.
 std::optional<FusedQuantiser> fused_quantiser(const Site& site, const std::vector<ValueId>& operands);
 
+/// Adds a note that the sum, which ONNX Runtime computes in float32, may round differently there, unless `scale` is a power
+/// of two.
+void note_inexact_sum(Site& site, float scale);
+
 /// Marks the quantiser's nodes as part of the node that is being lowered.
 void absorb(Site& site, const FusedQuantiser& quantiser);
 

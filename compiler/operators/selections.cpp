@@ -4,7 +4,8 @@
 #include <cmath>
 #include <functional>
 
-#include "compiler/operators/rules.hpp"
+#include "compiler/operators/interpolation.hpp"
+#include "compiler/operators/selections.hpp"
 #include "kernels/program/rearrange.hpp"
 
 namespace millrace::compiler::operators {
@@ -12,24 +13,6 @@ namespace {
 
 /// An axis may have at most this many indices, because each index is stored.
 constexpr std::int64_t kMostIndices = 1 << 24;
-
-/// The operator and inputs of a node. An input's value may be unknown at compile time.
-struct Form {
-  const OnnxOperator& op;
-  Inputs in;  // null for an input that is left out
-
-  bool has(std::size_t i) const { return i < in.size() && in[i] != nullptr; }
-  const Shape& shape() const { return in[0]->shape; }
-  /// The integers of a constant input or, if the node does not have it, of an attribute; nothing if neither is known.
-  std::optional<std::vector<std::int64_t>> integers(std::size_t i, const char* attribute) const {
-    if (!has(i)) {
-      if (!op.has(attribute)) return std::nullopt;
-      return op.integers(attribute, {});
-    }
-    if (in[i]->constant == nullptr || !in[i]->type.is_integer()) return std::nullopt;
-    return in[i]->constant->integers;
-  }
-};
 
 /// Elements of the input, as indices along each of its axes. The output's elements are all their combinations, in
 /// row-major order.
@@ -214,38 +197,11 @@ std::optional<std::int64_t> nearest(const OnnxOperator& op, std::int64_t x, std:
   return std::clamp(static_cast<std::int64_t>(rounded), std::int64_t{0}, in - 1);
 }
 
-/// Computes the factor and the size of each axis after a Resize or Upsample. Returns what is wrong with the node, or an
-/// empty text.
-std::string resized(const Form& form, std::vector<float>& scales, Shape& sizes) {
-  const OnnxOperator& op = form.op;
-  const Shape& shape = form.shape();
-  scales.assign(shape.size(), 1.0F);
-  sizes = shape;
-  std::vector<std::int64_t> axes = op.integers("axes", all_indices(static_cast<std::int64_t>(shape.size())));
-  const std::size_t at = op.type == "Upsample" || op.opset < 11 ? 1 : 2;
-  std::vector<float> given = op.get("scales", std::vector<float>{});
-  if (form.has(at) && form.in[at]->constant != nullptr) given = form.in[at]->constant->floats;
-  const auto wanted = at == 2 && form.has(3) ? form.integers(3, "sizes") : std::nullopt;
-  if (wanted ? wanted->size() != axes.size() : given.size() != axes.size())
-    return "has scales or sizes that are not known at compile time, or does not have one for each axis";
-  for (std::size_t i = 0; i < axes.size(); ++i) {
-    const auto axis = axis_in(axes[i], shape.size());
-    if (!axis) return "has an axis outside its input";
-    const auto extent = static_cast<float>(shape[*axis]);
-    if (!wanted && (!(given[i] > 0) || !(given[i] * extent < static_cast<float>(kMostIndices))))
-      return "has a scale that is not above 0, or enlarges an axis too much";
-    const std::int64_t size = wanted ? (*wanted)[i] : static_cast<std::int64_t>(given[i] * extent);
-    if (size < 1 || size > kMostIndices) return "has the impossible size " + std::to_string(size);
-    sizes[*axis] = size;
-    scales[*axis] = wanted ? static_cast<float>(size) / extent : given[i];
-  }
-  return {};
-}
-
 Selection select_resize(const Form& form) {
   const std::string mode = form.op.text("mode", "nearest");
   if (mode != "nearest")
-    return wrong("interpolates (mode '" + mode + "'); hardware repeats the nearest element only");
+    return wrong("interpolates (mode '" + mode +
+                 "'); hardware repeats the nearest element, or interpolates linearly");
   if (form.op.integer("antialias", 0) != 0 ||
       form.op.text("keep_aspect_ratio_policy", "stretch") != "stretch")
     return wrong("has antialias or a keep_aspect_ratio_policy, which are not supported");
@@ -396,6 +352,19 @@ constexpr Operator selection(const char* type, const char* limits) {
           .limits = limits};
 }
 
+/// A Resize repeats the nearest element or, in the mode linear, interpolates.
+constexpr Operator resize(const char* type, const char* limits) {
+  Operator row = selection<select_resize>(type, limits);
+  row.infer = [](Inference& c) {
+    return is_linear(c.op) ? infer_linear(c) : infer_selection<select_resize>(c);
+  };
+  row.lower_elementwise = [](Site& site) {
+    return is_linear(site.op) ? Outcome::later() : lower_selection<select_resize>(site);
+  };
+  row.lower_qdq = lower_linear;
+  return row;
+}
+
 constexpr Operator kSelections[] = {
     // separate_outputs() replaces a Split by Slices, so the table's entry for Split has no functions.
     selection<select_slice>("Slice",
@@ -406,10 +375,12 @@ constexpr Operator kSelections[] = {
                              "and evenly spaced, repeated or interleaved"),
     selection<select_expand>("Expand", "the shape is known at compile time"),
     selection<select_tile>("Tile", "repeats are known at compile time"),
-    selection<select_resize>("Resize",
-                             "mode nearest, with scales or sizes that are known at compile time; "
-                             "other modes run on the host if the host supports them"),
-    selection<select_resize>("Upsample", "as Resize"),
+    resize(
+        "Resize",
+        "mode nearest, or mode linear by whole factors with pixels at their halves or at the elements "
+        "(coordinate_transformation_mode half_pixel, pytorch_half_pixel, half_pixel_symmetric, asymmetric); "
+        "scales or sizes are known at compile time; other forms run on the host if the host supports them"),
+    resize("Upsample", "as Resize"),
     {.type = "DepthToSpace",
      .infer = infer_blocks,
      .lower_elementwise = lower_blocks,
@@ -423,6 +394,41 @@ constexpr Operator kSelections[] = {
                "sizes are known at compile time"}};
 
 }  // namespace
+
+std::optional<std::vector<std::int64_t>> Form::integers(std::size_t i, const char* attribute) const {
+  if (!has(i)) {
+    if (!op.has(attribute)) return std::nullopt;
+    return op.integers(attribute, {});
+  }
+  if (in[i]->constant == nullptr || !in[i]->type.is_integer()) return std::nullopt;
+  return in[i]->constant->integers;
+}
+
+std::string resized(const Form& form, std::vector<float>& scales, Shape& sizes) {
+  const OnnxOperator& op = form.op;
+  const Shape& shape = form.shape();
+  scales.assign(shape.size(), 1.0F);
+  sizes = shape;
+  std::vector<std::int64_t> axes = op.integers("axes", all_indices(static_cast<std::int64_t>(shape.size())));
+  const std::size_t at = op.type == "Upsample" || op.opset < 11 ? 1 : 2;
+  std::vector<float> given = op.get("scales", std::vector<float>{});
+  if (form.has(at) && form.in[at]->constant != nullptr) given = form.in[at]->constant->floats;
+  const auto wanted = at == 2 && form.has(3) ? form.integers(3, "sizes") : std::nullopt;
+  if (wanted ? wanted->size() != axes.size() : given.size() != axes.size())
+    return "has scales or sizes that are not known at compile time, or does not have one for each axis";
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const auto axis = axis_in(axes[i], shape.size());
+    if (!axis) return "has an axis outside its input";
+    const auto extent = static_cast<float>(shape[*axis]);
+    if (!wanted && (!(given[i] > 0) || !(given[i] * extent < static_cast<float>(kMostIndices))))
+      return "has a scale that is not above 0, or enlarges an axis too much";
+    const std::int64_t size = wanted ? (*wanted)[i] : static_cast<std::int64_t>(given[i] * extent);
+    if (size < 1 || size > kMostIndices) return "has the impossible size " + std::to_string(size);
+    sizes[*axis] = size;
+    scales[*axis] = wanted ? static_cast<float>(size) / extent : given[i];
+  }
+  return {};
+}
 
 std::span<const Operator> selections() {
   return kSelections;

@@ -1,5 +1,7 @@
 // ConvTranspose: one convolution whose output channels are the pixels of a stride x stride square, and a move that puts
 // these pixels side by side.
+#include "compiler/operators/transposed.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -162,34 +164,6 @@ std::vector<T> tiled(const std::vector<T>& values, std::int64_t times) {
   return result;
 }
 
-/// Emits the dequantiser of the sums, and the move of their channels to pixels: from [1, O * h * w, H, W] to [1, O, H *
-/// h, W * w]. If the result has fewer rows or columns than that, only the first ones are kept.
-void emit_pixels(Site& site, ValueId sums, Chain chain, std::int64_t h, std::int64_t w) {
-  const Value result = site.result();
-  const Shape from = site.graph.value(sums).shape;
-  const std::int64_t channels = from[1] / (h * w), rows = from[2] * h, columns = from[3] * w;
-  const ValueId floats = site.graph.add_value(result.name + ".floats", result.type, from);
-  const std::int64_t axis = chain.channels() > 1 ? 1 : -1;
-  site.emit(Elementwise{std::move(chain), axis}, {sums}, floats, ".chain");
-  const ValueId split = site.move(floats, {}, {1, channels, h, w, from[2], from[3]}, ".phases");
-  const ValueId pixels =
-      site.move(split, {0, 1, 4, 2, 5, 3}, {1, channels, from[2], h, from[3], w}, ".pixels");
-  const std::int64_t out_h = result.shape.size() == 4 ? result.shape[2] : 1, out_w = result.shape.back();
-  if (out_h == rows && out_w == columns) {
-    site.emit(Move{}, {pixels}, site.node.outputs[0], ".image");
-    return;
-  }
-  const ValueId image = site.move(pixels, {}, {1, channels, rows, columns}, ".image");
-  const auto narrow = [](std::int64_t x) { return static_cast<std::uint32_t>(x); };
-  kernels::Rearrange loops;
-  loops.extents = {narrow(channels), narrow(out_h), narrow(out_w)};
-  loops.strides = {rows * columns, columns, 1};
-  const ValueId cropped =
-      site.graph.add_value(result.name + ".cropped", result.type, {1, channels, out_h, out_w});
-  site.emit(graph::Select{std::move(loops)}, {image}, cropped, ".crop");
-  site.emit(Move{}, {cropped}, site.node.outputs[0], ".move");
-}
-
 Outcome lower_conv_transpose(Site& site) {
   std::string why;
   const auto x = activation(site, 0, why);
@@ -257,6 +231,32 @@ constexpr Operator kTransposed[] = {{.type = "ConvTranspose",
                                                "output_padding and output_shape; constant weights"}};
 
 }  // namespace
+
+void emit_pixels(Site& site, ValueId sums, Chain chain, std::int64_t h, std::int64_t w) {
+  const Value result = site.result();
+  const Shape from = site.graph.value(sums).shape;
+  const std::int64_t channels = from[1] / (h * w), rows = from[2] * h, columns = from[3] * w;
+  const ValueId floats = site.graph.add_value(result.name + ".floats", result.type, from);
+  const std::int64_t axis = chain.channels() > 1 ? 1 : -1;
+  site.emit(Elementwise{std::move(chain), axis}, {sums}, floats, ".chain");
+  const ValueId split = site.move(floats, {}, {1, channels, h, w, from[2], from[3]}, ".phases");
+  const ValueId pixels =
+      site.move(split, {0, 1, 4, 2, 5, 3}, {1, channels, from[2], h, from[3], w}, ".pixels");
+  const std::int64_t out_h = result.shape.size() == 4 ? result.shape[2] : 1, out_w = result.shape.back();
+  if (out_h == rows && out_w == columns) {
+    site.emit(Move{}, {pixels}, site.node.outputs[0], ".image");
+    return;
+  }
+  const ValueId image = site.move(pixels, {}, {1, channels, rows, columns}, ".image");
+  const auto narrow = [](std::int64_t x) { return static_cast<std::uint32_t>(x); };
+  kernels::Rearrange loops;
+  loops.extents = {narrow(channels), narrow(out_h), narrow(out_w)};
+  loops.strides = {rows * columns, columns, 1};
+  const ValueId cropped =
+      site.graph.add_value(result.name + ".cropped", result.type, {1, channels, out_h, out_w});
+  site.emit(graph::Select{std::move(loops)}, {image}, cropped, ".crop");
+  site.emit(Move{}, {cropped}, site.node.outputs[0], ".move");
+}
 
 std::span<const Operator> transposed() {
   return kTransposed;

@@ -53,9 +53,8 @@ class Assumption {
                                            op->type == "Gemm" || op->type == "MatMul");
     if (product && node.inputs.size() > 1) largest *= quantise_weights(node);
     if (output < largest_.size()) largest_[output] = largest > 0 && std::isfinite(largest) ? largest : 1;
-    const operators::Operator* row = op == nullptr ? nullptr : operators::find(*op);
-    const bool computes = row != nullptr && (row->computes || operators::is_host_only(*row)) &&
-                          graph_.value(output).type.is_float();
+    const bool computes =
+        op != nullptr && operators::needs_quantiser(*op) && graph_.value(output).type.is_float();
     graph_.nodes.push_back(std::move(node));
     if (computes && !fused(output, all)) quantised_[output] = quantise(output);
   }

@@ -456,9 +456,10 @@ class Interpreter {
     });
   }
 
-  /// Computes a linear Resize of [1, C, H, W], which interpolates between the centres of pixels.
+  /// Computes a linear Resize of [1, C, H, W], which interpolates between the centres or the beginnings of pixels.
   Array resize_linearly() const {
     const cg::Shape &from = in(0).shape, &to = graph_.value(node_->outputs[0]).shape;
+    const double half = op_->text("coordinate_transformation_mode", "half_pixel") == "asymmetric" ? 0 : 0.5;
     Array y;
     for (std::int64_t i = 0; i < cg::elements(to); ++i) {
       const std::int64_t at[2] = {i / to[3] % to[2], i % to[3]};
@@ -469,7 +470,7 @@ class Interpreter {
         for (std::size_t d = 0; d < 2; ++d) {
           const auto extent = static_cast<double>(from[2 + d]);
           const double x =
-              std::clamp((static_cast<double>(at[d]) + 0.5) * extent / static_cast<double>(to[2 + d]) - 0.5,
+              std::clamp((static_cast<double>(at[d]) + half) * extent / static_cast<double>(to[2 + d]) - half,
                          0.0, extent - 1);
           const bool upper = (corner >> d & 1) != 0;
           const double low = std::floor(x);

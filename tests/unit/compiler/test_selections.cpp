@@ -157,15 +157,6 @@ TEST(Selections, NearestResizeByWholeNumbersIsExact) {
       8);
 }
 
-TEST(Selections, LinearResizeRunsOnTheHost) {
-  OnnxModel m = with_image(3);
-  m.floats("factors", {4}, {1, 1, 2, 2});
-  m.node("Resize", {"xq", "", "factors"}, "y");
-  m.attribute("mode", std::string("linear"));
-  m.output("y");
-  EXPECT_EQ(count_blocks(expect_meaning(m), "float_operator"), 1U);
-}
-
 TEST(Selections, ExpandAndTileAreExact) {
   between_layers(
       [](OnnxModel& m) {
@@ -280,6 +271,33 @@ TEST(Selections, PadsThatRepeatElementsAreExact) {
       row.output("y");
       EXPECT_EQ(count_blocks(expect_meaning(row), "float_operator"), 0U);
     }
+}
+
+TEST(Selections, LinearResizesByWholeFactorsAreExact) {
+  for (const std::string mode : {"half_pixel", "pytorch_half_pixel", "asymmetric"})
+    for (const Ints& size : {Ints{16, 12}, Ints{24, 6}, Ints{32, 24}, Ints{4, 3}, Ints{8, 2}, Ints{16, 3}}) {
+      SCOPED_TRACE(mode + " to " + std::to_string(size[0]) + "x" + std::to_string(size[1]));
+      const Program p = between_layers(
+          [&](OnnxModel& m) {
+            m.node("Resize", {"a", "", "", m.int64s("sizes", {1, 8, size[0], size[1]})}, "resized");
+            m.attribute("mode", std::string("linear"));
+            m.attribute("coordinate_transformation_mode", mode);
+            m.pair("resized", 16.0F, 1, "b");
+          },
+          8);
+      EXPECT_EQ(count_blocks(p, "float_operator"), 0U);
+    }
+}
+
+TEST(Selections, LinearResizeBetweenTheCornersRunsOnTheHost) {
+  OnnxModel m = with_image(3);
+  m.node("Resize", {"xq", "", "", m.int64s("sizes", {1, 3, 16, 14})}, "y");
+  m.attribute("mode", std::string("linear"));
+  m.attribute("coordinate_transformation_mode", std::string("align_corners"));
+  m.output("y");
+  const auto c = compile(m);
+  ASSERT_TRUE(c.ok()) << c.error().message();
+  EXPECT_EQ(count_blocks(c->program, "float_operator"), 1U);
 }
 
 TEST(Selections, PadThatReflectsMoreElementsThanThereAreIsRefused) {
