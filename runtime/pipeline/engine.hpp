@@ -251,7 +251,10 @@ class Engine final : public Pipeline {
   std::condition_variable drained_;        // notified when frames complete; stop() waits for it
   Clock::time_point stop_by_ = Clock::time_point::max();  // the earliest bound passed to stop()
   // mutex_ protects the members below.
-  std::uint64_t session_first_ = 0;  // the session's first sequence number
+  std::uint64_t session_first_ = 0;                 // the session's first sequence number
+  std::optional<Clock::time_point> refused_since_;  // when the pipeline stopped accepting frames after a loss
+  std::uint64_t recoveries_ = 0;
+  Clock::duration recovery_time_{0}, bring_up_time_{0};
   Clock::time_point next_expiry_ = Clock::time_point::max();
   Clock::time_point last_resume_;
   std::string lost_reason_;

@@ -1,5 +1,7 @@
 // The engine's known frame: after the cards were loaded, they compute a frame whose results the deployment has. A card
 // that was loaded but computes wrong results never answers a client.
+#include <utility>
+
 #include "runtime/base/digest.hpp"
 #include "runtime/pipeline/engine.hpp"
 #include "runtime/plan/known_answer.hpp"
@@ -30,6 +32,10 @@ bool Engine::prove() {
   const std::lock_guard lock(mutex_);
   if (proved.ok() && phase_.load() == Phase::kProving) {
     phase_.store(Phase::kRunning);
+    if (refused_since_) {
+      ++recoveries_;
+      recovery_time_ += Clock::now() - *std::exchange(refused_since_, std::nullopt);
+    }
     return true;
   }
   if (phase_.load() != Phase::kProving) return false;  // a card was lost meanwhile, or the pipeline stops

@@ -118,6 +118,11 @@ struct PipelineStatus {
   std::uint32_t slots = 0, queue_capacity = 0;
   std::uint32_t epoch = 0;
   std::uint64_t completed = 0, failed = 0;
+  // How often the replicas served again after a loss, and for how long they refused frames until then, summed up.
+  std::uint64_t recoveries = 0;
+  double recovery_seconds = 0;
+  double bring_up_seconds =
+      0;  // how long the slowest replica took to start: programming, cables and known frame
   std::vector<CardStatus> cards;
   std::vector<LinkStatus> links;
   std::uint32_t replicas = 1, replicas_ready = 0;

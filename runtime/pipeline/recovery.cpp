@@ -29,6 +29,7 @@ Engine::~Engine() {
 
 Status Engine::start(const CardSource& source) {
   source_ = source;
+  const Clock::time_point begin = Clock::now();
   MILLRACE_TRY(fleet_.open(source));
   // Program all cards at once, because programming a real card takes seconds.
   std::vector<Status> loaded(fleet_.size());
@@ -59,6 +60,7 @@ Status Engine::start(const CardSource& source) {
     card_threads_[position].thread = std::thread([this, position] { card_loop(position); });
   }
   if (!prove() && !prove_after_reset()) return Error(ErrorCode::kEnvironment, lost_reason_);
+  bring_up_time_ = Clock::now() - begin;
   recovery_thread_ = std::thread([this] { run_recovery(); });
   observer_.emplace(fleet_);
   return {};
@@ -139,6 +141,7 @@ void Engine::note_loss(std::optional<std::uint32_t> position, const std::string&
   if (is_news) unlogged_losses_.push_back(text);
   if (is_news && position) card_threads_[*position].loss = text;
   if (in_session() || phase_.load() == Phase::kStarting) lost_reason_ = text;
+  if (phase_.load() == Phase::kRunning) refused_since_ = Clock::now();
   if (in_session()) phase_.store(Phase::kFlushing);
   recovery_wake_.notify_all();
   card_wake_.notify_all();
@@ -400,6 +403,9 @@ PipelineStatus Engine::status() {
   const std::lock_guard lock(mutex_);
   status.ready = ready();
   status.replicas_ready = status.ready ? 1 : 0;
+  status.recoveries = recoveries_;
+  status.recovery_seconds = std::chrono::duration<double>(recovery_time_).count();
+  status.bring_up_seconds = std::chrono::duration<double>(bring_up_time_).count();
   status.in_flight = static_cast<std::uint32_t>(next_sequence_ - done_.load());
   for (std::uint32_t position = 0; position < status.cards.size(); ++position) {
     status.cards[position].restarts = card_threads_[position].restarts;

@@ -119,6 +119,9 @@ PipelineStatus ReplicaSet::status() const {
     all.epoch = std::max(all.epoch, status.epoch);
     all.completed += status.completed;
     all.failed += status.failed;
+    all.recoveries += status.recoveries;
+    all.recovery_seconds += status.recovery_seconds;
+    all.bring_up_seconds = std::max(all.bring_up_seconds, status.bring_up_seconds);
     std::move(status.cards.begin(), status.cards.end(), std::back_inserter(all.cards));
     std::move(status.links.begin(), status.links.end(), std::back_inserter(all.links));
   }

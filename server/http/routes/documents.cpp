@@ -213,6 +213,9 @@ json::object pipeline_of(models::Model& model) {
   out["completed"] = status.completed;
   out["failed"] = status.failed;
   out["refused"] = model.statistics().refused;
+  out["recoveries"] = status.recoveries;
+  out["recovery_seconds"] = status.recovery_seconds;
+  out["bring_up_seconds"] = status.bring_up_seconds;
   out["latency_us"] = latencies(model.pipeline());
   out["cards"] = cards_of(status, model);
   out["links"] = links_of(status);

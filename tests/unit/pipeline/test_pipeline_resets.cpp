@@ -110,5 +110,19 @@ TEST_F(PipelineResets, AdmitsNoFrameWhileACableIsDown) {
   EXPECT_TRUE(eventually([&] { return works(); }));
 }
 
+TEST_F(PipelineResets, CountsARecoveryAndItsTimeOnlyWhenItSucceeds) {
+  open(10s);
+  EXPECT_GT(pipeline_->status().bring_up_seconds, 0);
+  EXPECT_EQ(pipeline_->status().recoveries, 0U);
+  world_->refuse_loads(1, 3);
+  world_->kill(1);
+  ASSERT_TRUE(eventually([&] { return world_->refusals_left(1) < 3; }));
+  EXPECT_EQ(pipeline_->status().recoveries, 0U) << "the first attempts failed";
+  ASSERT_TRUE(eventually([&] { return pipeline_->ready(); }));
+  const auto status = pipeline_->status();
+  EXPECT_EQ(status.recoveries, 1U);
+  EXPECT_GT(status.recovery_seconds, 0.001) << "the first pause alone takes a millisecond";
+}
+
 }  // namespace
 }  // namespace millrace::tests::test_pipeline_resets

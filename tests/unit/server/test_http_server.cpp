@@ -149,29 +149,30 @@ TEST_F(HttpServer, AnswersTheRoutesAboutTheServerAndTheModel) {
   start();
   RawClient to = client();
   const std::pair<const char*, const char*>
-      expected[] =
-          {
-              {"/v2",
-               R"({"name":"millrace","version":"9.8.7","extensions":["classification","model_configuration","binary_tensor_data","statistics"]})"},
-              {"/v2/health/live", R"({"live":true})"},
-              {"/v2/health/ready?x=y", R"({"ready":true})"},
-              {"/v2/models/small",
-               R"({"name":"small","versions":["1"],"platform":"millrace","inputs":[{"name":"x","datatype":"FP32","shape":[1,2,2]}],"outputs":[{"name":"y","datatype":"FP32","shape":[1,4]}]})"},
-              {"/v2/models/small/versions/1/ready", R"({"name":"small","ready":true})"},
-              {"/v2/models/small/config",
-               R"({"name":"small","platform":"millrace","backend":"millrace","max_batch_size":0,"input":[{"name":"x","data_type":"TYPE_FP32","dims":[1,2,2]}],"output":[{"name":"y","data_type":"TYPE_FP32","dims":[1,4]}]})"},
-              {"/v2/millrace/models/small",
-               R"({"name":"small","version":"1","digest":"d1g35t","description":"","inputs":[{"name":"x","datatype":"FP32","shape":[1,2,2]}],"outputs":[{"name":"y","datatype":"FP32","shape":[1,4]}],"labels":["zero","one","two","three"],"preprocessing":{"layout":"NCHW","scale":[5E-1],"mean":[1E0]}})"},
-              {"/v2/millrace/models/small/versions/1",
-               R"({"name":"small","version":"1","digest":"d1g35t","description":"","inputs":[{"name":"x","datatype":"FP32","shape":[1,2,2]}],"outputs":[{"name":"y","datatype":"FP32","shape":[1,4]}],"labels":["zero","one","two","three"],"preprocessing":{"layout":"NCHW","scale":[5E-1],"mean":[1E0]}})"},
-              {"/v2/millrace/status",
-               R"({"schema":1,"models":[{"name":"small","version":"1","state":"READY","digest":"d1g35t","ready":true,"replicas":1,"replicas_ready":1,"in_flight":0,"queued":0,"slots":2,"queue_capacity":4,"epoch":0,"completed":0,"failed":0,"refused":0,"latency_us":{"frames":0,"p50":null,"p99":null},"cards":[{"endpoint":"card0","card":"fpga0","image":"image0","replica":0,"state":"up","answers":true,"restarts":0,"programmed":1,"resets":{"unit":0,"shell":0,"device":0},"frames":0,"busy_seconds":5E-1,"busy_ratio":0E0,"temperature_celsius":null,"power_watts":null}],"links":[{"channel":"channel0","producer":"fpga0","consumer":"fpga1","replica":0,"up":true,"packets":1,"bytes":2,"stalls":3,"state":"","repeats":0,"damaged":0,"dropped":0,"errors":0}]}]})"},
-              {"/v2/millrace/partitions", R"({"schema":1,"models":[{"name":"small","version":"1","state":"READY","partitions":[{"name":"part0","kind":"dataflow","endpoint":"card0","nodes":["conv"],"multiply_accumulates":0,"card":"fpga0","image":"image0","state":"up","frames":0,"busy_ratio":0E0,"cards":[{"card":"fpga0","image":"image0","state":"up","frames":0,"busy_ratio":0E0,"replica":0}]}]}]})"},
-              {"/v2/millrace/deployment",
-               R"({"schema":1,"models":[{"name":"small","version":"1","state":"READY","digest":"d1g35t","generator":"","endpoints":[{"name":"host","host":true,"device":"","image":""},{"name":"card0","host":false,"device":"ku060","image":"image0"}],"images":[],"partitions":[{"name":"part0","kind":"dataflow","endpoint":"card0","image":"image0","nodes":["conv"],"program_digest":"","multiply_accumulates":0,"inputs":[],"outputs":[]}],"channels":[]}]})"},
-              {"/v2/millrace/trace",
-               R"({"displayTimeUnit":"ns","traceEvents":[{"ph":"M","name":"process_name","pid":1,"tid":0,"args":{"name":"small version 1"}}]})"},
-          };
+      expected
+          [] =
+              {
+                  {"/v2",
+                   R"({"name":"millrace","version":"9.8.7","extensions":["classification","model_configuration","binary_tensor_data","statistics"]})"},
+                  {"/v2/health/live", R"({"live":true})"},
+                  {"/v2/health/ready?x=y", R"({"ready":true})"},
+                  {"/v2/models/small",
+                   R"({"name":"small","versions":["1"],"platform":"millrace","inputs":[{"name":"x","datatype":"FP32","shape":[1,2,2]}],"outputs":[{"name":"y","datatype":"FP32","shape":[1,4]}]})"},
+                  {"/v2/models/small/versions/1/ready", R"({"name":"small","ready":true})"},
+                  {"/v2/models/small/config",
+                   R"({"name":"small","platform":"millrace","backend":"millrace","max_batch_size":0,"input":[{"name":"x","data_type":"TYPE_FP32","dims":[1,2,2]}],"output":[{"name":"y","data_type":"TYPE_FP32","dims":[1,4]}]})"},
+                  {"/v2/millrace/models/small",
+                   R"({"name":"small","version":"1","digest":"d1g35t","description":"","inputs":[{"name":"x","datatype":"FP32","shape":[1,2,2]}],"outputs":[{"name":"y","datatype":"FP32","shape":[1,4]}],"labels":["zero","one","two","three"],"preprocessing":{"layout":"NCHW","scale":[5E-1],"mean":[1E0]}})"},
+                  {"/v2/millrace/models/small/versions/1",
+                   R"({"name":"small","version":"1","digest":"d1g35t","description":"","inputs":[{"name":"x","datatype":"FP32","shape":[1,2,2]}],"outputs":[{"name":"y","datatype":"FP32","shape":[1,4]}],"labels":["zero","one","two","three"],"preprocessing":{"layout":"NCHW","scale":[5E-1],"mean":[1E0]}})"},
+                  {"/v2/millrace/status",
+                   R"({"schema":1,"models":[{"name":"small","version":"1","state":"READY","digest":"d1g35t","ready":true,"replicas":1,"replicas_ready":1,"in_flight":0,"queued":0,"slots":2,"queue_capacity":4,"epoch":0,"completed":0,"failed":0,"refused":0,"recoveries":0,"recovery_seconds":0E0,"bring_up_seconds":0E0,"latency_us":{"frames":0,"p50":null,"p99":null},"cards":[{"endpoint":"card0","card":"fpga0","image":"image0","replica":0,"state":"up","answers":true,"restarts":0,"programmed":1,"resets":{"unit":0,"shell":0,"device":0},"frames":0,"busy_seconds":5E-1,"busy_ratio":0E0,"temperature_celsius":null,"power_watts":null}],"links":[{"channel":"channel0","producer":"fpga0","consumer":"fpga1","replica":0,"up":true,"packets":1,"bytes":2,"stalls":3,"state":"","repeats":0,"damaged":0,"dropped":0,"errors":0}]}]})"},
+                  {"/v2/millrace/partitions", R"({"schema":1,"models":[{"name":"small","version":"1","state":"READY","partitions":[{"name":"part0","kind":"dataflow","endpoint":"card0","nodes":["conv"],"multiply_accumulates":0,"card":"fpga0","image":"image0","state":"up","frames":0,"busy_ratio":0E0,"cards":[{"card":"fpga0","image":"image0","state":"up","frames":0,"busy_ratio":0E0,"replica":0}]}]}]})"},
+                  {"/v2/millrace/deployment",
+                   R"({"schema":1,"models":[{"name":"small","version":"1","state":"READY","digest":"d1g35t","generator":"","endpoints":[{"name":"host","host":true,"device":"","image":""},{"name":"card0","host":false,"device":"ku060","image":"image0"}],"images":[],"partitions":[{"name":"part0","kind":"dataflow","endpoint":"card0","image":"image0","nodes":["conv"],"program_digest":"","multiply_accumulates":0,"inputs":[],"outputs":[]}],"channels":[]}]})"},
+                  {"/v2/millrace/trace",
+                   R"({"displayTimeUnit":"ns","traceEvents":[{"ph":"M","name":"process_name","pid":1,"tid":0,"args":{"name":"small version 1"}}]})"},
+              };
   for (const auto& [target, body] : expected) {
     const Answer answer = to.exchange(get(target));
     EXPECT_EQ(answer.status, 200) << target;

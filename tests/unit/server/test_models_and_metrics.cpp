@@ -175,13 +175,28 @@ TEST_F(RegistryAndMetrics, MetricsPageHasEveryMetricSeries) {
     EXPECT_EQ(line_of(page, "millrace_" + std::string(part) + "_seconds_count{" + labels + "}").back(), '1')
         << part;
   EXPECT_EQ(line_of(page, R"(millrace_http_responses_total{code="200"})").back(), '2');
-  for (const char* name :
-       {"millrace_queue_depth", "millrace_queue_capacity", "millrace_slots", "millrace_frames_in_flight",
-        "millrace_model_info", "millrace_model_ready", "millrace_card_up", "millrace_card_restarts_total",
-        "millrace_card_frames_total", "millrace_card_busy_seconds_total", "millrace_link_bytes_total",
-        "millrace_link_packets_total", "millrace_link_stalls_total", "millrace_link_up",
-        "millrace_link_errors_total", "millrace_partition_frames_total", "millrace_partition_busy_ratio",
-        "millrace_reloads_total", "millrace_reload_seconds_count"})
+  for (const char* name : {"millrace_queue_depth",
+                           "millrace_queue_capacity",
+                           "millrace_slots",
+                           "millrace_frames_in_flight",
+                           "millrace_model_info",
+                           "millrace_model_ready",
+                           "millrace_card_up",
+                           "millrace_card_restarts_total",
+                           "millrace_card_frames_total",
+                           "millrace_card_busy_seconds_total",
+                           "millrace_link_bytes_total",
+                           "millrace_link_packets_total",
+                           "millrace_link_stalls_total",
+                           "millrace_link_up",
+                           "millrace_link_errors_total",
+                           "millrace_recoveries_total",
+                           "millrace_recovery_seconds_total",
+                           "millrace_bring_up_seconds",
+                           "millrace_partition_frames_total",
+                           "millrace_partition_busy_ratio",
+                           "millrace_reloads_total",
+                           "millrace_reload_seconds_count"})
     EXPECT_NE(line_of(page, std::string(name) + "{"), "") << name;
   for (const char* name : {"process_cpu_seconds_total", "process_resident_memory_bytes", "process_open_fds",
                            "process_max_fds", "process_start_time_seconds", "millrace_http_connections"})
