@@ -76,6 +76,8 @@ void add_shell_bench(Benches& benches);
 void add_link_bench(Benches& benches);
 void add_aurora_bench(Benches& benches);
 void add_top_bench(Benches& benches);
+void add_ring_in_bench(Benches& benches);
+void add_ring_out_bench(Benches& benches);
 void add_udp_bench(Benches& benches);
 void add_udp_link_bench(Benches& benches);
 

@@ -24,6 +24,8 @@ int main(int argc, char** argv) {
     add_link_bench(benches);
     add_aurora_bench(benches);
     add_top_bench(benches);
+    add_ring_in_bench(benches);
+    add_ring_out_bench(benches);
     add_udp_bench(benches);
     add_udp_link_bench(benches);
     if (const auto bench = benches.find(kModuleName); bench != benches.end()) {
