@@ -5,6 +5,7 @@
 
 #include "runtime/base/socket_address.hpp"
 #include "runtime/base/text.hpp"
+#include "runtime/plan/installed.hpp"
 #include "runtime/plan/transceivers.hpp"
 #include "runtime/plan/yaml.hpp"
 
@@ -333,12 +334,10 @@ Status read_cards(const yaml::Mapping& top, const std::string& file, const std::
     MILLRACE_ASSIGN(const bool emulated, read_host_of(map, out, card));
     MILLRACE_TRY(check_address(map, out, card, emulated));
     if (!out.devices.contains(card.device)) {
-      auto device = load_device(devices / (card.device + ".yaml"));
-      if (!device.ok() && device.error().code() == ErrorCode::kNotFound)
-        return map.error("device", "no description of '" + card.device +
-                                       "': " + (devices / (card.device + ".yaml")).string() + " is missing");
-      if (!device.ok()) return device.error();
-      out.devices.emplace(card.device, std::move(device).value());
+      const auto description = find_device(card.device, devices);
+      if (!description.ok()) return map.error("device", description.error().message());
+      MILLRACE_ASSIGN(Device device, load_device(*description));
+      out.devices.emplace(card.device, std::move(device));
     }
     if (!emulated && out.device_of(card).platform.empty())
       return map.error(

@@ -198,7 +198,8 @@ constexpr std::uint64_t frame_bytes_on_udp(std::uint64_t frame_bytes, std::uint6
 void limit_rate(Cable& cable, const Device& a, const Device& b);
 
 /// Reads and checks a cluster and its devices (`<devices_dir>/<device>.yaml`; by default, the folder
-/// `devices` next to the cluster file's folder). Error messages name file, line and key.
+/// `devices` next to the cluster file's folder). A device without a file there is read from the installed ones
+/// (installed.hpp). Error messages name file, line and key.
 Result<Cluster> load_cluster(const std::filesystem::path& file,
                              const std::filesystem::path& devices_dir = {});
 Result<Device> load_device(const std::filesystem::path& file);

@@ -57,4 +57,15 @@ Result<fs::path> find_cluster(const fs::path& given, const fs::path& folder) {
                    clusters.string() + " has this name; the folder contains " + names_in(clusters));
 }
 
+Result<fs::path> find_device(const std::string& kind, const fs::path& devices) {
+  const std::string name = kind + std::string(kExtension);
+  std::error_code error;
+  if (fs::exists(devices / name, error)) return devices / name;
+  const fs::path others = installed("devices");
+  if (!others.empty() && fs::is_regular_file(others / name, error)) return others / name;
+  std::string text = "no description of '" + kind + "': " + (devices / name).string() + " is missing";
+  if (!others.empty()) text += "; known without a file of yours: " + names_in(others);
+  return Error(ErrorCode::kNotFound, text);
+}
+
 }  // namespace millrace::runtime::plan

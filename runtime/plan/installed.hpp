@@ -1,4 +1,4 @@
-// Finds files that are installed with the programs: cluster files and documents. A program in a build folder finds the
+// Finds files that are installed with the programs: cluster files, device files and documents. A program in a build folder finds the
 // files of its source tree. Any thread may call the functions.
 #pragma once
 
@@ -22,5 +22,9 @@ std::string document(std::string_view name);
 /// Returns kNotFound if neither exists; the message lists the installed clusters.
 Result<std::filesystem::path> find_cluster(const std::filesystem::path& given,
                                            const std::filesystem::path& folder = {});
+
+/// Returns the path of the description of a device kind ("u280"): in the folder `devices`, or else among the installed
+/// ones. Does not read the file. Returns kNotFound if neither exists; the message lists the installed devices.
+Result<std::filesystem::path> find_device(const std::string& kind, const std::filesystem::path& devices);
 
 }  // namespace millrace::runtime::plan

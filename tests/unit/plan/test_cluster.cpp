@@ -191,6 +191,19 @@ TEST_F(ClusterFile, RefusesInvalidCards) {
       "neither true nor false");
 }
 
+TEST_F(ClusterFile, FindsInstalledDevicesUnlessAFileBesideTheClusterDescribesThem) {
+  const std::string text = "schema: 1\nemulated: true\ncards:\n  - {name: a, device: ku060}\n";
+  const auto installed = load(text);
+  ASSERT_TRUE(installed.ok()) << installed.error().message();
+  const auto known = load_device(kConfigs / "devices" / "ku060.yaml");
+  EXPECT_EQ(installed->devices.at("ku060"), *known);
+  write("devices/ku060.yaml", kSmall);
+  const auto own = load(text);
+  ASSERT_TRUE(own.ok()) << own.error().message();
+  EXPECT_EQ(own->devices.at("ku060").part, "p");
+  has(refusal("schema: 1\nemulated: true\ncards:\n  - {name: a, device: big}\n", 4), "u280");
+}
+
 TEST_F(ClusterFile, ReadsHostsAndGivesEachHostItsOwnCards) {
   const auto cluster = load(
       "schema: 1\nemulated: true\nhosts:\n  - {name: left}\n  - {name: right}\n"
