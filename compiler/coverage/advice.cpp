@@ -19,17 +19,17 @@ bool contains(const std::string& text, std::string_view part) {
 /// Returns what to change in a model that contains an operator of this type, or null if no such advice is known.
 const char* known_change(const std::string& type) {
   constexpr const char* kScores =
-      "leave the softmax out if only the largest score counts: the order of the scores stays the same";
+      "leave the softmax out if you only need the largest score: a softmax keeps the order of the scores";
   constexpr const char* kLoop = "unroll the loop when you export the model, or cut the model before the loop";
   static const std::map<std::string_view, const char*> kChanges = {
       {"Softmax", kScores},
       {"LogSoftmax", kScores},
       {"LayerNormalization",
-       "train with BatchNormalization instead, which the compiler merges into the layer before"},
+       "train with BatchNormalization instead, which the compiler merges into the preceding layer"},
       {"InstanceNormalization",
-       "train with BatchNormalization instead, which the compiler merges into the layer before"},
+       "train with BatchNormalization instead, which the compiler merges into the preceding layer"},
       {"GroupNormalization",
-       "train with BatchNormalization instead, which the compiler merges into the layer before"},
+       "train with BatchNormalization instead, which the compiler merges into the preceding layer"},
       {"DynamicQuantizeLinear",
        "quantise the float model statically: millrace quantize MODEL --data SAMPLES"},
       {"FloatQuant", "quantise with Quant, to integers"},
@@ -54,8 +54,7 @@ std::string for_nobody(const NodeCoverage& node) {
   if (contains(node.missing, "data of the frame") || contains(node.missing, "not constant") ||
       contains(node.missing, "compile time"))
     return "make the operand constant: export with static shapes, and fold constants (onnxsim)";
-  if (contains(node.missing, "attribute"))
-    return "export the model again, with an operator set of 13 or newer";
+  if (contains(node.missing, "attribute")) return "export the model again, with operator set 13 or newer";
   if (contains(node.missing, "only the first output")) return "remove the other outputs from the model";
   if (contains(node.missing, "scale")) return "quantise again: scales must be constant, finite and above 0";
   return "change the form of the node: compiler/operators/README.md lists the supported forms";
@@ -66,7 +65,7 @@ std::string for_host(const NodeCoverage& node, bool assumed) {
   if (node.missing.empty()) return {};  // a conversion at the model's ends
   if (const char* change = known_change(node.type)) return change;
   if (node.type == "MatMul" && node.weights == 0)
-    return "no change helps: only the host can multiply two activations";
+    return "no change to the model helps: only the host can multiply two activations";
   if (kLayers.contains(node.type) && !assumed)
     return std::string(
                "put a QuantizeLinear and a DequantizeLinear before the layer's input and weights, or run: ") +
@@ -74,9 +73,9 @@ std::string for_host(const NodeCoverage& node, bool assumed) {
   const operators::Operator* row = operators::find({node.domain, node.type, 0, {}});
   const bool has_hardware =
       row != nullptr && (row->lower_elementwise != nullptr || row->lower_qdq != nullptr);
-  if (!has_hardware) return "no change helps: only the host computes this operator";
+  if (!has_hardware) return "no change to the model helps: only the host computes this operator";
   if (contains(node.missing, "; put ") || contains(node.missing, "quantiser")) return {};  // says it itself
-  return "put a QuantizeLinear and a DequantizeLinear before and behind the node";
+  return "put a QuantizeLinear and a DequantizeLinear before and after the node";
 }
 
 std::string for_emulation(const NodeCoverage& node) {

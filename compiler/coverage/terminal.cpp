@@ -150,7 +150,7 @@ std::string terminal(const Coverage& coverage, bool all) {
   if (!coverage.assumed.empty())
     text +=
         "\nThe model computes in float32. "
-        "The table shows the model's coverage after quantisation to " +
+        "The table shows what would run where after quantisation to " +
         coverage.assumed + ".\nTo quantise the model: millrace quantize MODEL --data SAMPLES -o QDQ.onnx\n";
   text += "\n" + right("nodes", 5) + "  " + cell("operator", 22) + "  " + cell("runs on", 32) + "  " +
           cell(all ? "node" : "first node", 22) + "  " + "block\n";

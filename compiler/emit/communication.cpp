@@ -292,7 +292,9 @@ Status check_cables(const Cluster& cluster, const std::string& from, const std::
           " Gbit/s, but it carries " + number(slowest.gigabits_per_second) + limit +
           "; lower the rate to at most " +
           std::to_string(static_cast<std::uint64_t>(slowest.gigabits_per_second / gigabits_a_frame)) +
-          " frames/s, cut the model elsewhere (--partitions), add a cable, " + remedy);
+          " frames/s, "
+          "cut the model elsewhere (--partitions), add a cable, " +
+          remedy);
 }
 
 }  // namespace
@@ -332,7 +334,7 @@ Status check_communication(const Deployment& deployment, const Cluster& cluster,
   if (const auto wait = find_cyclic_wait(deployment); !wait.empty())
     return Error(ErrorCode::kDoesNotFit,
                  "the communication plan deadlocks: " + wait +
-                     "; more credits or another cut of the model (--partitions) may avoid the deadlock");
+                     "; more link credits or another cut of the model (--partitions) may avoid the deadlock");
   return {};
 }
 

@@ -66,13 +66,13 @@ class KernelArguments {
       const bool digits = !id.empty() && id.size() < 5 &&
                           std::all_of(id.begin(), id.end(), [](char c) { return c >= '0' && c <= '9'; });
       if (!digits)
-        return wrong("the EMBEDDED_METADATA of the xclbin gives argument '" + name + "' of kernel '" +
-                     kernel_ + "' the id '" + id + "', which is not a number");
+        return wrong("in the section EMBEDDED_METADATA of the xclbin, the id of argument '" + name +
+                     "' of kernel '" + kernel_ + "' is '" + id + "', which is not a number");
       return std::stoi(id);
     }
-    return wrong("the EMBEDDED_METADATA of the xclbin lists no argument '" + name + "' of kernel '" +
-                 kernel_ +
-                 "': it was built from another vitis folder; run make in vitis/ of this deployment again");
+    return wrong(
+        "the section EMBEDDED_METADATA of the xclbin lists no argument '" + name + "' of kernel '" + kernel_ +
+        "': the xclbin was built from another vitis folder; run make in vitis/ of this deployment again");
   }
 
  private:
@@ -130,8 +130,9 @@ Result<double> achieved_clock(const plan::XclbinView& view, double planned) {
                                                         offsetof(clock_freq_topology, m_clock_freq));
   if (!clocks)
     return wrong(
-        "the section CLOCK_FREQ_TOPOLOGY of the xclbin is missing or truncated, so the clock that v++ "
-        "achieved is unknown; link the image for hardware again (v++ --link --target hw)");
+        "the section CLOCK_FREQ_TOPOLOGY of the xclbin is missing or truncated, "
+        "so the clock that v++ achieved is unknown; "
+        "link the image for hardware again (v++ --link --target hw)");
   for (const auto type : {CT_DATA, CT_KERNEL}) {
     const auto clock = std::find_if(clocks->begin(), clocks->end(), [&](const clock_freq& one) {
       return one.m_type == type && one.m_freq_Mhz > 0;
@@ -141,8 +142,9 @@ Result<double> achieved_clock(const plan::XclbinView& view, double planned) {
     return std::floor(planned) == mhz || std::round(planned) == mhz ? planned : mhz;
   }
   return wrong(
-      "the section CLOCK_FREQ_TOPOLOGY of the xclbin lists no clock of the type DATA or KERNEL, so the clock "
-      "that v++ achieved is unknown; link the image for hardware again (v++ --link --target hw)");
+      "the section CLOCK_FREQ_TOPOLOGY of the xclbin lists no clock of the type DATA or KERNEL, "
+      "so the clock that v++ achieved is unknown; "
+      "link the image for hardware again (v++ --link --target hw)");
 }
 
 Result<VendorFile> read_vendor(std::span<const std::byte> bytes, const std::string& unit) {
@@ -152,8 +154,8 @@ Result<VendorFile> read_vendor(std::span<const std::byte> bytes, const std::stri
   std::memcpy(&header, bytes.data(), offsetof(axlf, m_sections));
   if (header.m_signature_length > 0)
     return wrong(
-        "the xclbin is signed, and the signature would not fit the packed image; pack an unsigned xclbin, "
-        "and sign the packed image (xclbinutil --private-key) if the card demands a signature");
+        "the xclbin is signed, and the signature would not fit the packed image; pack an unsigned xclbin; "
+        "if the card demands a signature, sign the packed image (xclbinutil --private-key)");
   const plan::XclbinSection* bits = file.view.find(BITSTREAM);
   if (bits == nullptr || bits->bytes.empty())
     return wrong("the xclbin has no bitstream, so it is not the output of v++ --link for hardware");

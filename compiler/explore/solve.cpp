@@ -69,7 +69,7 @@ std::string overfull(const Board& board, const Assignment& a) {
   for (std::size_t p = 0; p < a.card.size(); ++p)
     for (std::size_t r = 0; r < blocks[p].size(); ++r)
       add_overfull(out, board.problem.cards[a.card[p]], r, blocks[p][r]);
-  return out.empty() ? "cables need more resources than a card has left, or a memory has no bandwidth" : out;
+  return out.empty() ? "links need more resources than a card has left, or a memory has no bandwidth" : out;
 }
 
 /// Names the targets that a solution misses. Returns an empty text if it meets all.

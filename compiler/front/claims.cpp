@@ -177,7 +177,7 @@ class Merging {
       if (depends.contains(v) && uses_.producer[v] >= 0)
         find("reads '" + graph_.value(v).name + "' of " +
              label(graph_.nodes[static_cast<std::size_t>(uses_.producer[v])]) +
-             ", a node that depends on a result of the same subgraph; select this node, too");
+             ", a node that depends on a result of the same subgraph; add this node to the subgraph");
   }
 
   const Graph& graph_;
@@ -264,7 +264,7 @@ Status apply_claims(Graph& graph, const std::vector<Claim>& claims) {
   graph.nodes = std::move(nodes);
   if (const Node* node = graph::sort_nodes(graph))
     return Error(ErrorCode::kInvalidInput,
-                 "the subgraphs that plugins selected depend on each other in a circle, which contains " +
+                 "the subgraphs that plugins selected depend on each other in a cycle, which contains " +
                      label(*node) + "; select fewer nodes");
   return {};
 }

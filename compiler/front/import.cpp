@@ -104,8 +104,8 @@ class Importer {
     for (const auto& set : model_.opset_import()) {
       const auto [known, fresh] = opsets_.emplace(normal_domain(set.domain()), set.version());
       if (!fresh && known->second != set.version())
-        return invalid("names two versions of one operator set, " + std::to_string(known->second) + " and " +
-                       std::to_string(set.version()) + "; export the model again");
+        return invalid("names two versions of the same operator set: " + std::to_string(known->second) +
+                       " and " + std::to_string(set.version()) + "; export the model again");
     }
     const auto it = opsets_.find("");
     if (it == opsets_.end()) return invalid("names no operator set (opset_import); export the model again");
@@ -470,8 +470,8 @@ class Importer {
     for (const ValueId v : n.outputs)
       if (v != kNoValue && !take_declared_shape(v))
         return foreign_.at(n.name) +
-               ". A plugin can compute the node if the model declares type and shape of the node's output '" +
-               graph_.value(v).name + "' (value_info)";
+               ". A plugin can compute the node if value_info declares the type and shape of its output '" +
+               graph_.value(v).name + "'";
     return {};
   }
 

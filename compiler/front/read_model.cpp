@@ -104,9 +104,10 @@ Result<graph::Graph> run_passes(const ModelOptions& options, graph::Graph graph,
 
 Status check_options(const ModelOptions& options) {
   if (const std::string name = name_of(options); !is_name(name))
-    return Error(
-        ErrorCode::kInvalidInput,
-        "'" + name + "' cannot be a model's name (1 to 128 of A-Z a-z 0-9 _ - .); give one with --name");
+    return Error(ErrorCode::kInvalidInput,
+                 "'" + name +
+                     "' cannot be a model's name; "
+                     "give a name of 1 to 128 of the characters A-Z a-z 0-9 _ - . with --name");
   std::vector<std::string> known{kImportStep};
   for (const auto& pass : passes::standard_passes()) known.emplace_back(pass.name);
   std::string names;

@@ -72,7 +72,7 @@ Result<std::string> read_external(const onnx::TensorProto& tensor, const std::fi
   if (data.ok()) return data;
   if (data.error().code() == ErrorCode::kNotFound)
     return Error(ErrorCode::kNotFound,
-                 "its weights are in the file '" + location + "', which is missing in the model's folder");
+                 "its weights are in the file '" + location + "', which is missing from the model's folder");
   return data.error().within("its weights");
 }
 

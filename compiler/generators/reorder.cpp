@@ -106,13 +106,13 @@ class ReorderBlock : public LanesBlock {
     const bool divides = folding.simd != 0 && chunk_.run % folding.simd == 0;
     if (folding.pe == 1 && folding.pixels == 1 && divides && folding.simd * input().type.bits <= kWidestBeat)
       return {};
-    return refuse("SIMD " + std::to_string(folding.simd) + " (PE " + std::to_string(folding.pe) + ", " +
-                  std::to_string(folding.pixels) + " pixels) does not divide the " +
-                  std::to_string(chunk_.run) +
-                  " elements that stay together, "
-                  "or a beat has more than " +
-                  std::to_string(kWidestBeat) +
-                  " bits; choose PE 1, 1 pixel and a smaller SIMD that divides their number");
+    return refuse(
+        "SIMD " + std::to_string(folding.simd) + " (PE " + std::to_string(folding.pe) + ", " +
+        std::to_string(folding.pixels) + " pixels) does not divide the " + std::to_string(chunk_.run) +
+        " elements that stay together, "
+        "or a beat has more than " +
+        std::to_string(kWidestBeat) + " bits; choose PE 1, 1 pixel and a smaller SIMD that divides " +
+        std::to_string(chunk_.run));
   }
   double lead() const override { return lead_; }
   Netlist construct(const Folding& folding, NetlistBuilder& netlist) const override;

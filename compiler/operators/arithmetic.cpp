@@ -466,8 +466,8 @@ constexpr Operator kArithmetic[] = {
      .infer = infer_cast,
      .fold = fold_cast,
      .lower_elementwise = lower_cast,
-     .limits = "from integers to float32; from integers to an integer type that holds all their values; "
-               "from INT64 indices to INT32; from a type to itself"},
+     .limits = "conversion of integers to float32, or to an integer type that holds all their values; "
+               "conversion of INT64 indices to INT32, or of a type to itself"},
     {.type = "BatchNormalization",
      .infer = infer_batch_normalisation,
      .lower_elementwise = lower_batch_normalisation,

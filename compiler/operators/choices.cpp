@@ -137,7 +137,7 @@ constexpr Operator kChoices[] = {
     choice("ArgMin", kExtreme),
     choice("TopK",
            "the data are float32; K is known at compile time; the outputs are values, INT64 indices or both; "
-           "of several equal elements, the first one comes first"),
+           "equal elements keep their order"),
     {.type = "Where",
      .infer = infer_where,
      .fold = fold_where,

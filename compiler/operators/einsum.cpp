@@ -13,8 +13,8 @@ namespace millrace::compiler::operators {
 namespace {
 
 constexpr char kForms[] =
-    "one matrix product of two operands, such as \"bij,bjk->bik\": exactly one letter is summed; without "
-    "\"...\"";
+    "one matrix product of two operands, such as \"bij,bjk->bik\": "
+    "exactly one letter is summed; without \"...\"";
 
 /// The letters of an Einsum's two operands and of its result.
 struct Equation {

@@ -185,7 +185,8 @@ Outcome lower_uneven_average(Site& site, const Dequantised& x, const ResolvedWin
   const Shape plane = plane_of(site.in(0).shape, false);
   const std::int64_t channels = plane[1], count = channels * window.out_h * window.out_w;
   if (count > kMostRequantised)
-    return "its padding is not counted, so the divisor of each result depends on its position; at most " +
+    return "its padding is not counted, so the divisor of each result depends on its position; "
+           "at most " +
            std::to_string(kMostRequantised) + " results can have different divisors, but the node has " +
            std::to_string(count) + "; set count_include_pad to 1, or set pads and ceil_mode to 0";
   std::vector<float> each;

@@ -254,8 +254,9 @@ Outcome emit_solid_convolution(Site& site, const Product& p) {
   const auto merged = pointwise_axes(site.op, w.shape);
   if (merged && !axis) return emit_merged_convolution(site, p, *merged);
   if (!axis)
-    return "its window moves along three axes, which is not supported. Make the window as long as the input "
-           "along at least one of the axes; the input has the shape " +
+    return "its window moves along three axes, which is not supported. "
+           "Make the window as long as the input along at least one of the axes; "
+           "the input has the shape " +
            to_string(x_shape);
   OnnxOperator op = site.op;
   for (const char* name : {"strides", "dilations", "pads", "kernel_shape"}) erase_axis(op, name, *axis);
@@ -491,8 +492,8 @@ constexpr Operator kProducts[] = {
      .infer = infer_conv,
      .lower_qdq = lower_conv,
      .computes = true,
-     .limits = "one or two spatial axes; three spatial axes if the window covers a whole axis, "
-               "or has length 1 along two neighbouring axes; "
+     .limits = "one or two spatial axes; "
+               "three axes if the window covers a whole axis, or has length 1 along two neighbouring axes; "
                "groups, strides, dilations, any padding and auto_pad; "
                "constant weights of 1 to 16 bits (hardware: at most 9 bits, with data of at most 8 bits); "
                "scales per tensor or per output channel; the bias is a constant"},
@@ -504,8 +505,7 @@ constexpr Operator kProducts[] = {
      .infer = infer_gemm,
      .lower_qdq = lower_gemm,
      .computes = true,
-     .limits =
-         "any alpha except 0, any beta, both transpositions; the second operand and the bias are constants"},
+     .limits = "any alpha except 0, any beta, transA, transB; the second operand and the bias are constants"},
     {.type = "MatMul",
      .infer = [](Inference& c) { return infer_float(c, multiply_matrices); },
      .lower_qdq = lower_matmul,

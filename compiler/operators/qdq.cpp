@@ -98,8 +98,8 @@ std::optional<Dequantised> weights(const Site& site, std::size_t i, std::int64_t
                                    std::string& why) {
   const auto w = constant_operand(site, i);
   if (!w) {
-    why =
-        "its weights '" + site.in(i).name + "' must be constant integers behind a constant DequantizeLinear";
+    why = "its weights '" + site.in(i).name +
+          "' must come from a DequantizeLinear of constant integers, with a constant scale and zero point";
     return std::nullopt;
   }
   const auto axis = axis_in(onnx_of(*site.producer(i))->integer("axis", 1), site.in(i).shape.size());

@@ -110,7 +110,7 @@ class Rewriter {
     const std::int64_t stride = ratio == std::nearbyint(ratio) ? 1 : 2;
     const float offset = ratio * static_cast<float>(stride);
     if (offset != std::nearbyint(offset) || !(std::abs(offset) < 32768.0F))
-      return "has an out_bias that is no multiple of half its out_scale";
+      return "has an out_bias that is not a multiple of half its out_scale";
     const auto lowest = static_cast<std::int64_t>(offset);
     const std::int64_t highest = lowest + stride * static_cast<std::int64_t>(steps);
     const Type type = result_type(lowest, highest);

@@ -125,7 +125,7 @@ std::optional<std::pair<double, double>> slopes_of(const Combine& c) {
 Result<kernels::Add> make_add(const Combine& c, ElementType a, ElementType b, Type output) {
   const auto unsupported = [](std::string why) { return Error(ErrorCode::kUnsupported, std::move(why)); };
   if (!output.is_integer())
-    return unsupported("its result is not quantised: put a QuantizeLinear behind the node");
+    return unsupported("its result is not quantised: put a QuantizeLinear after the node");
   if (a.bits > 8 || b.bits > 8)
     return unsupported("its operands are " + to_string(a) + " and " + to_string(b) +
                        "; at most 8 bits are supported: quantise the operands");

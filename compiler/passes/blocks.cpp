@@ -103,7 +103,7 @@ Result<Requantise> solve_and_prove(Reference reference, std::vector<Range> accum
   const RequantiseProblem problem{std::move(reference), std::move(accumulators), output.lowest(),
                                   output.highest(), output.kind == Type::Kind::kBipolar};
   if (problem.highest - problem.lowest > 65535)
-    return unsupported("its result has more than 16 bits: put a quantiser behind the node");
+    return unsupported("its result has more than 16 bits: put a quantiser after the node");
   MILLRACE_ASSIGN(Requantise r, solve(problem));
   if (r.thresholds.size() > kMostThresholds)
     return unsupported("its requantisation needs " + std::to_string(r.thresholds.size()) +

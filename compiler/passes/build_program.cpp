@@ -111,7 +111,7 @@ Result<kernels::Operation> make_quantise(const Chain& chain, bool reads_input) {
     return unsupported("computes in float32 before the first quantiser (" + to_string(chain) +
                        "): leave this step to preprocessing (scale and mean in millrace.yaml)");
   if (!quantises)
-    return unsupported("computes in float32 on a result of the host (" + to_string(chain) +
+    return unsupported("computes in float32 on a value that the host computed (" + to_string(chain) +
                        "); put a QuantizeLinear/DequantizeLinear pair before the node");
   return kernels::Operation(kernels::Quantise{s->floats, static_cast<std::int32_t>(s->integers[0])});
 }
@@ -133,8 +133,8 @@ Result<kernels::Operation> make_dequantise(const Chain& chain) {
     plain = plain && s.size() == 1;
   if (!plain)
     return unsupported("computes in float32 (" + to_string(chain) +
-                       ") without a quantiser behind it; "
-                       "put a QuantizeLinear/DequantizeLinear pair behind the node");
+                       "), and no quantiser follows; "
+                       "put a QuantizeLinear/DequantizeLinear pair after the node");
   for (const float scale : d.scale)
     if (!(scale > 0) || !std::isfinite(scale))
       return unsupported("the scale that converts its integers to float must be finite and above 0");
@@ -198,8 +198,8 @@ class ProgramBuilder {
         if (graph_.value(*absent).constant != nullptr)
           refuse(graph_, n,
                  "its operand '" + graph_.value(*absent).name +
-                     "' is constant. Compute this node when the model is exported, and store the result in "
-                     "the model");
+                     "' is constant. "
+                     "Compute this node when the model is exported, and store the result in the model");
         continue;
       }
       const Status status = std::visit([&](const auto& op) { return lower(n, op); }, n.operation);
@@ -619,7 +619,7 @@ class ProgramBuilder {
       for (const ValueId v : n.inputs) parts.push_back(shape_of(v));
       kernels::FloatOperator op = make_host_operator("Concat", parts, shape);
       op.attributes.push_back({"axis", {c.axis}, {}, {}});
-      note_host(n, "joins floats; put a quantiser behind it");
+      note_host(n, "joins floats; put a quantiser after the node");
       return add_host(n, n.inputs, std::move(op));
     }
     if (is_plane(shape) ? c.axis != 1 : elements({shape.begin(), shape.begin() + c.axis}) != 1)

@@ -214,7 +214,7 @@ Status check_cards_have_work(const PlanOptions& options, const explore::Problem&
     return {};
   return Error(ErrorCode::kInvalidInput,
                "model '" + problem.model +
-                   "' has nothing left that a card computes: --host moves every layer to the host; "
+                   "' has no layer left for the cards: --host moves every layer to the host; "
                    "leave one of the --host options out");
 }
 

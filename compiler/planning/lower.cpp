@@ -33,8 +33,8 @@ Status check_plugin_blocks(const kernels::Program& program, const Changes& chang
     const auto* op = std::get_if<kernels::PluginOperator>(&program.blocks[found].operation);
     if (op == nullptr) continue;
     return Error(ErrorCode::kInvalidInput,
-                 "block '" + name + "' cannot run on the host, because plugin '" + op->plugin +
-                     "' computes this block on cards only; leave --host " + name +
+                 "block '" + name + "' belongs to plugin '" + op->plugin +
+                     "', which computes the block on cards only; leave --host " + name +
                      " out. "
                      "If the plugin offers no hardware for the block, the block's speed cannot be predicted, "
                      "so leave targets and objective out, too");

@@ -83,7 +83,7 @@ std::string read_node(const Graph& graph, const Node& node, Computation& out) {
            "compile this model without quantising it, or give the float model";
   if (!made)
     return "the host cannot compute this node in float32; "
-           "without its value, the layers behind the node cannot be calibrated";
+           "without its value, the layers after the node cannot be calibrated";
   out.kind = Computation::Kind::kOperator;
   out.op = std::move(*made);
   for (const ValueId v : node.inputs)

@@ -138,7 +138,7 @@ Result<Statistics> observe(const Graph& graph, std::span<const Frame> frames, Me
         if (!std::isfinite(x[i]))
           return Error(ErrorCode::kInvalidInput,
                        "sample " + std::to_string(f) + ": tensor '" + printable(graph.values[v].name) +
-                           "' becomes NaN or infinite; leave this sample out, or mend the model");
+                           "' becomes NaN or infinite; leave this sample out, or correct the model");
         seen.range.low = std::min(seen.range.low, x[i]);
         seen.range.high = std::max(seen.range.high, x[i]);
         seen.mean[i] += static_cast<double>(x[i]) / static_cast<double>(frames.size());

@@ -14,10 +14,10 @@ namespace millrace::compiler::report {
 namespace {
 
 constexpr char kProof[] =
-    "no deadlock: three frames pass in a simulation of the worst case, "
-    "in which every partition takes its inputs in lock-step, "
-    "a partition sends nothing before it has all inputs of a frame, "
-    "and a partition takes nothing of the next frame before it has sent all outputs";
+    "no deadlock: three frames pass in a simulation of the worst case. "
+    "In the worst case, every partition takes its inputs in lock-step. "
+    "A partition sends nothing before it has all inputs of a frame. "
+    "A partition takes nothing of the next frame before it has sent all outputs";
 
 std::string name_of(const runtime::plan::PortRef& end) {
   return (end.partition.empty() ? "model" : end.partition) + "." + end.port;

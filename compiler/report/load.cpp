@@ -16,8 +16,9 @@ std::string simulated_what(const LoadReport& report) {
   return "simulated: " + with_commas(static_cast<double>(report.options.frames)) +
          " frames that arrive at random times, at most " + std::to_string(report.options.slots) +
          " frames in each pipeline; "
-         "latencies include the waiting, but neither the transfers between host and cards "
-         "nor the host's work before the first card and after the last card";
+         "latencies include the time that frames wait; "
+         "latencies exclude the transfers between host and cards; "
+         "latencies exclude the host's work before the first card and after the last card";
 }
 
 }  // namespace

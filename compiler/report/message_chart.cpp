@@ -50,7 +50,8 @@ std::string used_share(const Communication& communication, const Message& messag
     if (message.between_cards() && load.from == message.from_card && load.to == message.to_card &&
         load.wire_bytes > 0)
       return percent(load.share() * static_cast<double>(message.wire_bytes) /
-                     static_cast<double>(load.wire_bytes));
+                     static_cast<double>(load.wire_bytes)) +
+             " of the cable";
   return {};
 }
 
@@ -62,7 +63,7 @@ json::object arrow(const Communication& communication, const Message& message, c
   if (message.between_cards()) {
     size += ", " + plural(message.packets, "packet");
     title += " in " + plural(message.packets, "packet") + ", " + plural(message.credits, "credit") + ", " +
-             plural(message.buffer_bytes(), "byte") + " of buffer, " + used + " of the cable";
+             plural(message.buffer_bytes(), "byte") + " of buffer, " + used;
   }
   return {{"kind", message.between_cards() ? "cable" : "bus"},
           {"path", "M" + fixed(from, 1) + " " + fixed(y, 1) + "L" + fixed(to + (to > from ? -2 : 2), 1) +
@@ -72,7 +73,7 @@ json::object arrow(const Communication& communication, const Message& message, c
           {"size_y", fixed(y - 7, 1)},
           {"size", size},
           {"used_y", fixed(y + 16, 1)},
-          {"used", used.empty() ? std::string() : used + " of the cable"}};
+          {"used", used}};
 }
 
 }  // namespace

@@ -78,7 +78,7 @@ class Page {
         out_ += "\n";
       }
     }
-    out_ += "  percentages: of the resources that the shell and --max-utilisation leave\n";
+    out_ += "  percentages: of the resources that the shell and --max-utilisation leave free\n";
   }
 
   void blocks() {

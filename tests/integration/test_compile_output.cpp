@@ -155,7 +155,7 @@ TEST_F(CompileOutput, OptionDumpAfterPrintsTheGraphAfterACompilerStepAndRefusesU
 TEST_F(CompileOutput, CompileRefusesAModelNameWithASlash) {
   const Outcome outcome = compile({"--name", "a/b"});
   EXPECT_EQ(outcome.exit_code, 2);
-  expect(outcome.err, "give one with --name");
+  expect(outcome.err, "of the characters A-Z a-z 0-9 _ - . with --name");
 }
 
 }  // namespace

@@ -249,7 +249,7 @@ TEST_F(PlanCommand, NamesTheLayerWithoutHardwareAndAdvisesToRunItOnTheHost) {
   EXPECT_TRUE(json::parse(advised.out).at("unpredicted").is_null()) << advised.out;
 
   expect_error(with("plan", {"--host", "wide", "--host", "first"}), 2,
-               {"model 'wide' has nothing left that a card computes", "leave one of the --host options out"});
+               {"model 'wide' has no layer left for the cards", "leave one of the --host options out"});
 }
 
 /// The first partition contains the wide layer and can only be emulated. The second partition has hardware.

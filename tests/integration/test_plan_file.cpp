@@ -170,7 +170,7 @@ TEST_F(PlanCommand, ErrorNamesTheLineOfAnImpossibleSplitOrHostBlockInThePlanFile
   expect_error(with("splits:\n  - {block: gemm_99, parts: 2}\n"), 2,
                {"edited.yaml:6", "the model has no block 'gemm_99'"});
   expect_error(with("splits:\n  - {block: gemm_24, parts: 7}\n"), 2,
-               {"edited.yaml:6", "'gemm_24'", "divided evenly by 7"});
+               {"edited.yaml:6", "'gemm_24'", "cannot be split into 7 parts"});
   expect_error(with("splits:\n  - {block: gemm_24, parts: 1}\n"), 2,
                {"edited.yaml:6", "parts", "2 to 64 are allowed"});
   expect_error(with("splits:\n  - {block: gemm_24, parts: 2, pe: 1}\n"), 2, {"edited.yaml:6", "pe"});

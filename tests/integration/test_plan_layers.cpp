@@ -77,7 +77,7 @@ TEST_F(PlanCommand, ALayerSplitOverTwoCardsGivesTheSameBytes) {
   const Outcome random = millrace({"verify", file("d"), "--frames", "8", "--json"});
   ASSERT_EQ(random.exit_code, 0) << random.err;
   EXPECT_EQ(json::parse(random.out).at("mismatches").to_number<int>(), 0);
-  expect_error(plan({"--split", "gemm_24=7"}), 2, {"--split gemm_24=7", "divided evenly"});
+  expect_error(plan({"--split", "gemm_24=7"}), 2, {"--split gemm_24=7", "the number of parts must divide"});
   expect_error(plan({"--split", "gemm_99=2"}), 2, {"--split gemm_99=2"});
   expect_error(plan({"--split", "gemm_24"}), 2, {"--split gemm_24", "conv_5=2"});
 }

@@ -134,9 +134,9 @@ TEST_F(PluginExample, ServerRunsThePluginForHttpRequestsIfTheUserAllowsPlugins) 
 }
 
 TEST_F(PluginExample, HostCannotRunTheBlockOfThePlugin) {
-  expect_error(
-      compiled("one-ku060", {"--host", "exchange"}), 2,
-      {"block 'exchange' cannot run on the host", "plugin 'compare_exchange'", "leave --host exchange out"});
+  expect_error(compiled("one-ku060", {"--host", "exchange"}), 2,
+               {"block 'exchange' belongs to plugin 'compare_exchange'", "on cards only",
+                "leave --host exchange out"});
 }
 
 TEST_F(PluginExample, CoverageShowsThePlugin) {

@@ -254,7 +254,7 @@ json::object values_of(const VitisImage& image, const TopInterface& top) {
 /// Returns the reason why an FPGA image gets no Vitis folder, or an empty text if it gets a folder.
 std::string obstacle(const VitisImage& image) {
   if (!image.top) return "no generated SystemVerilog of one partition";
-  if (image.udp) return "it has link ports over UDP, for which Millrace writes no Vitis files yet";
+  if (image.udp) return "the image has link ports over UDP, for which Millrace writes no Vitis files yet";
   if (image.top->connectors == 0) return {};
   const runtime::plan::Transceivers& has = image.device->transceivers;
   if (has.lanes == 0)
@@ -268,7 +268,7 @@ std::string obstacle(const VitisImage& image) {
            " connectors, but the file of device " + image.device->name + " names the quads of " +
            std::to_string(has.quads.size());
   if (image.device->clock_mhz < has.core_mhz())
-    return "the image has link ports, but a clock slower than the " + decimal(has.core_mhz()) +
+    return "the image has link ports, but its clock is slower than the " + decimal(has.core_mhz()) +
            " MHz at which a cable delivers words";
   return {};
 }

@@ -196,7 +196,7 @@ TEST(Communication, DetectsADeadlockWhenAForkFillsOneBranchFirst) {
   const auto status = check_communication(plan, meshed(3), made->binding);
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().code(), ErrorCode::kDoesNotFit);
-  expect(status.error().message(), "more credits");
+  expect(status.error().message(), "more link credits");
 }
 
 TEST(Communication, RefusesMoreBytesPerSecondThanTheCableCarries) {

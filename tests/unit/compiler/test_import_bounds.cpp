@@ -80,7 +80,7 @@ TEST(ImportBounds, RefusesFormatAndOperatorSetVersionsThatDoNotExist) {
   expect_refused(with_opset(26), ErrorCode::kUnsupported, {"operator set 26", "newer", "25 or older"});
   OnnxModel twice = small_model();
   twice.proto().add_opset_import()->set_version(20);
-  expect_refused(twice, ErrorCode::kInvalidInput, {"two versions of one operator set, 13 and 20"});
+  expect_refused(twice, ErrorCode::kInvalidInput, {"two versions of the same operator set: 13 and 20"});
   OnnxModel format = small_model();
   format.proto().set_ir_version(std::int64_t{1} << 40);
   expect_refused(format, ErrorCode::kUnsupported, {"IR version 1099511627776", "1 to 13"});
@@ -136,7 +136,7 @@ TEST(ImportBounds, RefusesExternalDataAtImpossiblePaths) {
   refused("circle", "'circle' cannot be followed");
   refused(std::string(5000, 'a'), "not a path");
   refused(std::string("a\0b", 3), "zero byte");
-  refused("\xff", "not UTF-8");
+  refused("\xff", "a path is UTF-8");
 }
 
 TEST(ImportBounds, RefusesOutputsThatDependOnNoInput) {

@@ -146,7 +146,7 @@ TEST(ImportFinn, MultiThresholdCountsTheThresholdsThatItsInputReaches) {
 }
 
 TEST(ImportFinn, RefusesAMultiThresholdNodeWhoseBiasIsNotAMultipleOfHalfItsScale) {
-  expect_refused(thresholds(1, 0.3F, {0}), {"MultiThreshold 'mt'", "no multiple of half its out_scale"});
+  expect_refused(thresholds(1, 0.3F, {0}), {"MultiThreshold 'mt'", "not a multiple of half its out_scale"});
   expect_refused(thresholds(0, 0, {0}), {"MultiThreshold 'mt'", "out_scale that is not above 0"});
 }
 

@@ -173,7 +173,7 @@ TEST_F(PluginLibrary, UnknownOperatorIsRefusedIfNoPluginTakesIt) {
       << other.error().message();
   const auto undeclared = imported(exchange_model(0.5F, 0.5F, false), opened({kExample}));
   ASSERT_FALSE(undeclared.ok());
-  EXPECT_NE(undeclared.error().message().find("declares type and shape of the node's output 'low'"),
+  EXPECT_NE(undeclared.error().message().find("declares the type and shape of its output 'low'"),
             std::string::npos)
       << undeclared.error().message();
   const auto scales = imported(exchange_model(0.5F, 0.25F), opened({kExample}));
