@@ -135,7 +135,7 @@ std::int64_t sum_axis(const FloatOperator& op, std::string& why) {
   const std::int64_t axis = !is_float(op, 0) || !given || given->size() != 1
                                 ? -1
                                 : axis_in(given->front(), op.operands[0].shape.size());
-  if (axis < 0) why = "needs an axis that is a constant and that its input has";
+  if (axis < 0) why = "needs a constant axis that exists in its input";
   return axis;
 }
 

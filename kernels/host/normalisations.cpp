@@ -165,7 +165,7 @@ Shape length_shape(const FloatOperator& op, std::string& why) {
   const std::int64_t p = op.integer("p", 2);
   if (!is_float(op, 0) || axis_in(op.integer("axis", -1), op.operands[0].shape.size()) < 0 ||
       (p != 1 && p != 2))
-    why = "needs an axis that its input has, and p of 1 or 2";
+    why = "needs an axis that exists in its input, and p of 1 or 2";
   return why.empty() ? op.operands[0].shape : Shape{};
 }
 

@@ -28,7 +28,8 @@ struct Vector {
 std::vector<Vector> read_vectors() {
   const char* const path = std::getenv("MILLRACE_LINK_VECTORS");
   std::ifstream file(path == nullptr ? "" : path);
-  if (!file) throw std::runtime_error("MILLRACE_LINK_VECTORS names no file of test vectors");
+  if (!file)
+    throw std::runtime_error("the environment variable MILLRACE_LINK_VECTORS names no file of test vectors");
   std::vector<Vector> vectors;
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with('#')) continue;

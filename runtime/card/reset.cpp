@@ -49,8 +49,9 @@ Status reset_device(const xrt::device& device) {
           : reinterpret_cast<Reset>(dlsym(library, "_Z22xclInternalResetDevicePv12xclResetKind"));
   if (library != nullptr) dlclose(library);
   if (reset == nullptr)
-    return Error(ErrorCode::kUnsupported,
-                 "this XRT has no function that resets a device; reset it with 'xbutil reset'");
+    return Error(
+        ErrorCode::kUnsupported,
+        "this version of XRT has no function that resets a device; reset the device with 'xbutil reset'");
   try {
     const int status = reset(static_cast<xclDeviceHandle>(device), XCL_USER_RESET);
     if (status == 0) return {};

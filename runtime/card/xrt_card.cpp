@@ -368,7 +368,7 @@ class XrtCard final : public Card {
     };
     do {
       if (std::chrono::steady_clock::now() > until)
-        return Error(ErrorCode::kUnavailable, "the card's shell was reset, but its runs do not end");
+        return Error(ErrorCode::kUnavailable, "the card's shell was reset, but kernel runs do not end");
       // Some thread must wait in XRT, or XRT does not notice that runs end (README.md).
       if (wait_supervisor(kShellPoll) != RunState::kRunning) std::this_thread::sleep_for(kShellPoll);
       MILLRACE_ASSIGN(state, read(abi::kRegReset));

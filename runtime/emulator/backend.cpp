@@ -112,14 +112,13 @@ Status select_backend(const plan::Cluster& cluster, Fidelity fidelity, Pace pace
                                                "' has real cards, which run at their own pace; "
                                                "leave out --pace, or use a cluster of emulated cards");
   if (manners != Manners::kKind && !cluster.emulated)
-    return Error(ErrorCode::kInvalidInput,
-                 "cluster '" + cluster.name +
-                     "' has real cards; only emulated cards can be told their manners; "
-                     "leave out --manners");
+    return Error(ErrorCode::kInvalidInput, "cluster '" + cluster.name +
+                                               "' has real cards, but --manners is only for emulated cards; "
+                                               "leave out --manners");
   if (pace != 0 && fidelity == Fidelity::kRtl)
     return Error(ErrorCode::kInvalidInput,
-                 "cards that simulate their SystemVerilog cannot keep a pace; leave out --pace or use "
-                 "--fidelity functional");
+                 "cards that simulate their SystemVerilog cannot keep a pace; "
+                 "leave out --pace or use --fidelity functional");
   std::string text;
   if (cluster.emulated) {
     MILLRACE_ASSIGN(text, machine_of(cluster, fidelity, pace, manners));

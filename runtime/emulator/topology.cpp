@@ -158,8 +158,10 @@ Status parse_option(std::string_view word, Topology::Options& options) {
     options.rtl = value == 1;
   } else {
     return wrong("option '" + std::string(word) +
-                 "' is unknown, zero or too large; known options: manners (kind or hardware), program_time, "
-                 "cable_time, reset_time, call_timeout (> 0), sync_cost, start_cost, register_cost, spin, "
+                 "' is unknown, zero or too large; known options: "
+                 "manners (kind or hardware), program_time, "
+                 "cable_time, reset_time, call_timeout (> 0), "
+                 "sync_cost, start_cost, register_cost, spin, "
                  "rtl (0 or 1), pace (>= 1)");
   }
   return {};
@@ -232,7 +234,8 @@ Result<Topology> parse_topology(std::string_view text) {
       if (!names.insert(card.name).second) return wrong("two cards are called '" + card.name + "'");
       topology.cards.push_back(std::move(card));
       if (topology.cards.size() > kMaxCards)
-        return wrong("more than " + std::to_string(kMaxCards) + " cards; use fewer, or several host ranks");
+        return wrong("more than " + std::to_string(kMaxCards) +
+                     " cards; use fewer cards, or start one rank on each of several hosts");
     } else if ((words.size() == 3 || words.size() == 5) && words[0] == "cable") {
       MILLRACE_ASSIGN(const auto a, parse_end(words[1], topology));
       MILLRACE_ASSIGN(const auto b, parse_end(words[2], topology));

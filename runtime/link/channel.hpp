@@ -81,7 +81,7 @@ constexpr const char* to_string(Violation violation) {
     case Violation::kNone:
       return "no violation";
     case Violation::kSettings:
-      return "the sender has another packet size or number of credits";
+      return "the sender's packet size or number of credits differs from the receiver's";
     case Violation::kPacketBytes:
       return "the sender sent a packet that is longer than its greeting said";
     case Violation::kBeyondCredit:
@@ -89,7 +89,7 @@ constexpr const char* to_string(Violation violation) {
     case Violation::kUnsent:
       return "the receiver acknowledged a packet that was never sent";
     case Violation::kLimit:
-      return "the receiver gave more credit than the plan has";
+      return "the receiver gave more credit than the plan allows";
   }
   return "";
 }

@@ -67,8 +67,9 @@ class StartWatch {
           std::unique_lock lock(mutex_);
           if (started_.wait_for(lock, stop, bound, [] { return false; }) || stop.stop_requested()) return;
           log::error("mpi", "MPI has not started within " + std::to_string(bound.count()) +
-                                " ms, because not all ranks of the job have started it: a rank hangs, or its "
-                                "host cannot be reached; the log of the launcher and of each rank says more");
+                                " ms, because not all ranks of the job have started MPI: "
+                                "a rank hangs, or its host cannot be reached; "
+                                "the logs of the launcher and of each rank say more");
           std::_Exit(exit_code(ErrorCode::kEnvironment));
         }) {}
 
@@ -123,8 +124,8 @@ Result<std::vector<Identity>> exchange(const Identity& own, int rank, int size, 
     if (Clock::now() > end)
       return Error(ErrorCode::kUnavailable,
                    names + " of " + std::to_string(size) +
-                       " did not join the job in time, because it was lost or hangs; the log of the launcher "
-                       "and of that rank says more");
+                       " did not join the job in time, because it was lost or hangs; "
+                       "the logs of the launcher and of that rank say more");
     std::this_thread::sleep_for(kPoll);
   }
   for (std::size_t other = 0; other < sends.size(); ++other)

@@ -33,10 +33,11 @@ Status check_hosts(const std::vector<Identity>& ranks, const plan::Cluster& clus
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     const std::string& host = ranks[rank].host;
     if (cluster.find_host(host) == nullptr)
-      return Error(ErrorCode::kInvalidInput, "rank " + std::to_string(rank) + " runs on host '" + host +
-                                                 "', which cluster '" + cluster.name +
-                                                 "' does not list; give the rank the name of a host of the "
-                                                 "cluster with --host-name");
+      return Error(ErrorCode::kInvalidInput,
+                   "rank " + std::to_string(rank) + " runs on host '" + host + "', which cluster '" +
+                       cluster.name +
+                       "' does not list; "
+                       "give the rank the name of a host of the cluster with --host-name");
     for (std::size_t earlier = 0; earlier < rank; ++earlier)
       if (ranks[earlier].host == host)
         return Error(ErrorCode::kInvalidInput,

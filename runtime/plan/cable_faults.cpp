@@ -12,9 +12,10 @@ std::string wrong_fault(std::string_view key, double value) {
                ? ""
                : "must be a number of at least 1e-6 (1 kbit/s); without this key, the rate has no limit";
   if (key == "bit_errors")
-    return value >= 0 && value <= 0.5 ? ""
-                                      : "must be a probability of 0 to 0.5; at 0.5, the bits that arrive say "
-                                        "nothing about those sent";
+    return value >= 0 && value <= 0.5
+               ? ""
+               : "must be a probability of 0 to 0.5; "
+                 "at 0.5, the bits that arrive say nothing about the bits that were sent";
   return value >= 0 && value <= 1 ? "" : "must be a probability, 0 to 1";
 }
 

@@ -269,13 +269,15 @@ Status read_hosts(const yaml::Mapping& top, const std::string& file, Cluster& ou
   if (network == nullptr) {
     if (out.hosts.size() > 1)
       return top.error(
-          "cluster: key 'network' is missing; a cluster of several hosts needs the network's "
-          "gigabits_per_second and latency_ns, with which plans predict transfers over MPI");
+          "cluster: key 'network' is missing; "
+          "a cluster of several hosts needs gigabits_per_second and latency_ns of its network; "
+          "plans predict transfers over MPI with these two figures");
     return {};
   }
   if (out.hosts.size() < 2)
-    return top.error("network",
-                     "joins hosts, but the cluster lists fewer than two hosts; add hosts under 'hosts'");
+    return top.error(
+        "network",
+        "describes a network of hosts, but the cluster lists fewer than two hosts; add hosts under 'hosts'");
   MILLRACE_ASSIGN(const auto map,
                   yaml::Mapping::of(*network, file, "network", {"gigabits_per_second", "latency_ns"}));
   MILLRACE_ASSIGN(out.network.gigabits_per_second, map.number("gigabits_per_second"));

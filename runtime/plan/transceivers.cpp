@@ -42,7 +42,7 @@ Result<Transceivers> read_transceivers(const yaml::Mapping& device, const std::s
   out.lanes = static_cast<std::uint32_t>(lanes);
   MILLRACE_ASSIGN(out.lane_gigabits_per_second, map.number("gigabits_per_second"));
   if (!(out.lane_gigabits_per_second > 0) || out.lane_gigabits_per_second > kMaxLaneGigabits)
-    return map.error("gigabits_per_second", "is the line rate of one lane; must be above 0 and at most " +
+    return map.error("gigabits_per_second", "is the line rate of one lane; it must be above 0 and at most " +
                                                 number_text(kMaxLaneGigabits));
   MILLRACE_ASSIGN(out.reference_mhz, map.number("reference_mhz"));
   if (!(out.reference_mhz >= 60) || out.reference_mhz > 820)
@@ -51,7 +51,8 @@ Result<Transceivers> read_transceivers(const yaml::Mapping& device, const std::s
   if (out.free_clock.empty())
     return map.error("free_clock", "is empty; give the platform's name of its 100 MHz clock");
   MILLRACE_ASSIGN(const auto* quads, map.sequence("quads"));
-  if (quads->empty()) return map.error("quads", "at least one is needed; or leave 'transceivers' out");
+  if (quads->empty())
+    return map.error("quads", "at least one quad is needed; if there is none, leave 'transceivers' out");
   for (const auto& one : *quads) {
     MILLRACE_ASSIGN(Quad quad, read_quad(one, file, regions));
     for (const Quad& other : out.quads)

@@ -244,7 +244,7 @@ Result<Source> read_source(const fs::path& deployment, const std::string& partit
     return Error(ErrorCode::kNotFound,
                  deployment.string() + " has no " + where +
                      ": that partition has no SystemVerilog; "
-                     "compile the model again and read why compile generated no hardware for the partition");
+                     "compile the model again and read why no hardware was generated for the partition");
   Source source;
   auto text = read_text_file(folder / kDesignFile, kMaxDesignBytes);
   if (!text.ok()) return text.error().within(where);

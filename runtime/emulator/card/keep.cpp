@@ -138,8 +138,8 @@ int keep_cards(const char* path) {
   if (listener < 0)
     return refuse(kEnvironment, path,
                   std::string(std::strerror(errno)) +
-                      "; give a path at which there is neither a file nor another keeper, in a folder in "
-                      "which you may write");
+                      "; give a path at which there is neither a file nor another keeper, "
+                      "in a folder in which you may write");
   std::printf("millrace-card: keeps cards at %s\n", path);
   std::fflush(stdout);
   Keeper(listener, signals).run();

@@ -106,8 +106,8 @@ Status Machine::find_keeper(const std::string& text, const Topology& topology) {
   if (path == nullptr || *path == '\0') return {};
   if (topology.options.manners != Manners::kHardware)
     return Error(ErrorCode::kInvalidInput,
-                 "MILLRACE_CARDS is set, but only cards with the manners of hardware outlive their host; "
-                 "use --manners hardware, or unset MILLRACE_CARDS");
+                 "MILLRACE_CARDS is set, but emulated cards outlive the server only with --manners hardware; "
+                 "give this option, or unset MILLRACE_CARDS");
   MILLRACE_ASSIGN(keeper, KeptCards::connect(path));
   MILLRACE_ASSIGN(auto kept, kept_memory(keeper.get(), "machine"));
   if (!kept.empty()) {
@@ -116,7 +116,8 @@ Status Machine::find_keeper(const std::string& text, const Topology& topology) {
     keeper.reset();  // so that the host for which the machine is kept can connect
     return Error(ErrorCode::kInvalidInput,
                  std::string("MILLRACE_CARDS: the keeper at ") + path + " keeps another machine: '" +
-                     of_keeper + "'; use the same cluster and options, or start another keeper");
+                     of_keeper +
+                     "'; use the same cluster and options, or start another millrace-card --keep");
   }
   MILLRACE_ASSIGN(auto machine, SharedMemory::create("millrace-machine", text.size()));
   text.copy(reinterpret_cast<char*>(machine.data()), text.size());
@@ -126,7 +127,8 @@ Status Machine::find_keeper(const std::string& text, const Topology& topology) {
 
 Error foreign_cards() {
   return Error(ErrorCode::kEnvironment,
-               "MILLRACE_CARDS: the kept cards belong to another build of Millrace; start another keeper");
+               "MILLRACE_CARDS: the kept cards belong to another build of Millrace; "
+               "start millrace-card --keep of this build");
 }
 
 Status Machine::add_card(std::uint32_t index, const Topology& topology) {

@@ -61,7 +61,7 @@ Result<std::unique_ptr<KeptCards>> KeptCards::connect(const std::string& path) {
   if (path.size() >= sizeof address.sun_path)
     return Error(ErrorCode::kInvalidInput, "MILLRACE_CARDS: the path of the socket has more than " +
                                                std::to_string(sizeof address.sun_path - 1) +
-                                               " characters; give the keeper a shorter one");
+                                               " characters; give millrace-card --keep a shorter path");
   path.copy(address.sun_path, path.size());
   const auto give_up_at = std::chrono::steady_clock::now() + kBusyBound;
   for (;;) {
@@ -103,8 +103,8 @@ void KeptCards::put(const std::string& name, const std::vector<int>& descriptors
   const std::lock_guard lock(mutex_);
   if (send_message(socket_, message, descriptors) || std::exchange(gone_, true)) return;
   std::fprintf(stderr,
-               "millrace: the keeper at %s is gone: the emulated cards end with this process; start a keeper "
-               "before the next server\n",
+               "millrace: millrace-card --keep at %s has ended, so the emulated cards end with this server; "
+               "start millrace-card --keep before the next server\n",
                path_.c_str());
 }
 

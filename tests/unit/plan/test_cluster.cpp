@@ -389,7 +389,7 @@ TEST_F(ClusterFile, RefusesInvalidTransceivers) {
   has(with(1, "gigabits_per_second: 40"), "must be above 0 and at most 32.75");
   has(with(2, "reference_mhz: 0.15625"), "reference_mhz: must be 60 to 820");
   has(with(3, "free_clock: \"\""), "free_clock: is empty");
-  has(with(4, "quads: []"), "quads: at least one is needed");
+  has(with(4, "quads: []"), "quads: at least one quad is needed");
   has(with(4, "quads: [{port: p, reference_clock: r, region: SLR9}]"), "no region 'SLR9'");
   has(with(4, "quads: [{port: p, reference_clock: r}, {port: p, reference_clock: r}]"), "'p' is used twice");
   has(with(4, "quads: [{port: p, reference_clock: \"\"}]"), "reference_clock: is empty");
