@@ -126,7 +126,8 @@ inline constexpr Setting kSettings[] = {
     {"fidelity", "--fidelity", Text{&Settings::fidelity, kFidelities},
      "How cards are emulated: functional, or rtl (simulates their SystemVerilog)"},
     {"manners", "--manners", Text{&Settings::manners, kManners},
-     "How emulated cards behave when they are lost, reset or loaded: kind, or hardware (as real cards)"},
+     "How emulated cards behave when they are lost, reset or loaded: "
+     "kind (forgiving), or hardware (like real cards)"},
     {"allow_plugins", "--allow-plugins", Switch{&Settings::allow_plugins},
      "Run the code of plugins that deployments contain, on emulated cards and with the server's rights"},
     {"pace", "--pace", Count{&Settings::pace, 1, 1'000'000},

@@ -110,8 +110,8 @@ void sample_card(const Labelled& of_card, const runtime::pipeline::CardStatus& c
                   card.programmed);
   for (std::size_t step = 0; step < card.resets.size(); ++step)
     of_card.with({{"step", to_string(static_cast<runtime::card::ResetStep>(step))}})
-        .counter("millrace_card_resets_total", "Times recovery reset the card, by what was reset.",
-                 card.resets[step]);
+        .counter("millrace_card_resets_total",
+                 "Number of times that recovery reset the card, by what was reset.", card.resets[step]);
   of_card.counter("millrace_card_frames_total",
                   "Frames that the card computed since an image was last loaded.", card.frames);
   of_card.counter("millrace_card_busy_seconds_total",

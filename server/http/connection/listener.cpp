@@ -116,7 +116,7 @@ Status Listener::take_passed(const Passed& where) {
       ::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) != 0 || listening == 0) {
     if (fd >= 0) ::close(fd);
     return Error(ErrorCode::kEnvironment,
-                 "the passed socket '" + where.name + "' is no listening stream socket (ListenStream=)");
+                 "the passed socket '" + where.name + "' is not a listening stream socket (ListenStream=)");
   }
   error_code error;
   acceptor_.assign(Generic(name.ss_family, 0), fd, error);

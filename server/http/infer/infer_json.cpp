@@ -301,7 +301,7 @@ class DocumentReader {
     if (data_depth_ != *leaf_depth_) return fail(code, here() + " is ragged: it mixes numbers and arrays");
     if (++numbers_ > most_elements_)
       return fail(code, here() + ": the tensors hold more than " + std::to_string(most_elements_) +
-                            " elements, the number of elements of all inputs of the model together");
+                            " elements, which is the total number of elements of the model's inputs");
     const auto take = [&](auto element) {
       if constexpr (std::is_constructible_v<Number, decltype(element)>) data.numbers.emplace_back(element);
       return std::is_constructible_v<Number, decltype(element)>;

@@ -136,7 +136,7 @@ class RequestReader {
         return bad("inputs lacks " + shown(signature.name));
     if (!binary.empty())
       return bad("the body has " + std::to_string(binary.size()) +
-                 " bytes behind the last tensor; these bytes belong to no input");
+                 " bytes after the last tensor; these bytes belong to no input");
     return {};
   }
 
@@ -164,7 +164,7 @@ class RequestReader {
     } else if (input.data) {
       MILLRACE_ASSIGN(out, from_json(*input.data, *input.datatype, signature));
     } else {
-      return fault(" lacks 'data' (or parameters.binary_data_size and bytes behind the JSON)");
+      return fault(" lacks 'data' (or parameters.binary_data_size and bytes after the JSON)");
     }
     return integers == nullptr ? out : as_reals(*integers, out);
   }

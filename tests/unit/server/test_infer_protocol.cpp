@@ -323,7 +323,7 @@ TEST(BinaryTensors, MustHaveExactlyTheAnnouncedNumberOfBytes) {
   const Case cases[] = {
       {good + std::string(15, 'x'), length, "the body ends 1 bytes before"},
       {good, length, "the body ends 16 bytes before"},
-      {good + std::string(17, 'x'), length, "1 bytes behind the last tensor"},
+      {good + std::string(17, 'x'), length, "1 bytes after the last tensor"},
       {json("15") + std::string(15, 'x'), length,
        "binary_data_size 15; FP32 of shape [1,2,2] takes 16 bytes"},
       {json("18446744073709551615"), std::to_string(json("18446744073709551615").size()), "takes 16 bytes"},
