@@ -44,7 +44,7 @@ def findings(path, text):
         test = TEST.match(line)
         name = test and test.group(3)
         if name and ("_" in name or not name[0].isupper()):
-            yield number, f"test name '{name}' is no statement in CamelCase"
+            yield number, f"test name '{name}' is not a statement in CamelCase"
     stem = path.split("/")[-1].removesuffix(".cpp")
     if is_test and any(TEST.match(line) for line in lines) and stem.startswith("test_"):
         if not any(re.match(r"namespace millrace(::\w+)*::" + stem + " {$", line) for line in lines):

@@ -238,7 +238,7 @@ TEST_F(ServeSettings, SighupRefusesTheSettingsThatServerStartRefuses) {
     EXPECT_EQ(status(port), 401);
     settings("0.0.0.0:0", tokens + tls);
     ASSERT_EQ(::kill(server.pid(), SIGHUP), 0);
-    ASSERT_TRUE(said(server, "has no effect without a listener that begins with tls:")) << server.err();
+    ASSERT_TRUE(said(server, "has no effect without a listener that begins with 'tls:'")) << server.err();
     EXPECT_EQ(count(server, "settings read again"), 0) << server.err();
     // A reload logs the same warnings as a start, and names the settings that need a restart.
     ASSERT_EQ(::chmod((directory_.path() / "tokens").c_str(), 0644), 0);

@@ -44,7 +44,7 @@ def measured(report):
     for line in report.splitlines():
         if start := re.match(r"(mr_\w+): seed ", line):
             module = start[1]
-        elif row := re.match(r"  (\w+)\s+ok: .* latency (-?\d+), interval (\d+)$", line):
+        elif row := re.match(r"\s\s(\w+)\s+ok: .* latency (-?\d+), interval (\d+)$", line):
             found.setdefault(module, {})[row[1]] = (int(row[2]), int(row[3]))
     return found
 

@@ -123,7 +123,8 @@ Status sweep(std::set<std::string> wanted) {
   MILLRACE_ASSIGN(Measurements rows, read_measurements());
   for (const std::string& module : wanted)
     if (sample_of(module, rows).empty())
-      return Error(ErrorCode::kInvalidInput, "kernels/catalog.csv has no row of a module '" + module + "'");
+      return Error(ErrorCode::kInvalidInput,
+                   "kernels/catalog.csv has no row for the module '" + module + "'");
   if (wanted.empty())
     for (const Measurement& m : rows.rows) wanted.insert(m.module);
   for (const std::string& module : wanted) {

@@ -189,7 +189,7 @@ Result<quantize::Options> options_of(const CalibrationWhat& what) {
     options.declared = quantize::fixed_point(what.activations);
     if (!options.declared)
       return invalid("--activations " + what.activations +
-                     ": give an integer type from int2 to int8 and 0 to 16 bits behind the binary point, "
+                     ": give an integer type from int2 to int8 and 0 to 16 bits after the binary point, "
                      "such as int8:7");
   }
   options.weight_bits = static_cast<int>(what.bits);

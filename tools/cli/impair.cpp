@@ -62,8 +62,8 @@ Error refusal(unsigned status, std::string message) {
     case 404:
       return Error(ErrorCode::kNotFound,
                    message +
-                       "; `millrace devices --cluster NAME` lists the cables of a cluster, and --url must "
-                       "be the address of a millrace server");
+                       "; `millrace devices --cluster NAME` lists the cables of a cluster, "
+                       "and --url must be the address of a millrace server");
     case 429:
       return Error(ErrorCode::kResourceExhausted, message + "; try again later");
     case 501:

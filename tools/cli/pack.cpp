@@ -49,11 +49,11 @@ Result<Rates> check_clock(const plan::LoadedDeployment& deployment, const plan::
   const std::string achieved = "it achieves a clock of " + number_text(packed.clock_mhz) +
                                " MHz, and the plan has " + number_text(before.clock_mhz) + ". ";
   if (packed.clock_mhz < packed.least_clock_mhz)
-    return Error(
-        ErrorCode::kInvalidInput,
-        achieved + "Its cables deliver words at " + number_text(packed.least_clock_mhz) +
-            " MHz and cannot wait, so a slower image loses words. Reach this clock in Vivado, or compile the "
-            "model for fewer cards");
+    return Error(ErrorCode::kInvalidInput,
+                 achieved + "Its cables deliver words at " + number_text(packed.least_clock_mhz) +
+                     " MHz. "
+                     "Cables cannot wait, so an image with a slower clock loses words. "
+                     "Reach this clock in Vivado, or compile the model for fewer cards");
   std::map<std::string, plan::ImageRecord> records = deployment.records;
   records[packed.name] = packed;
   const Rates rates = {compiler::emit::clocked_rate(deployment.plan, deployment.records),
@@ -63,14 +63,14 @@ Result<Rates> check_clock(const plan::LoadedDeployment& deployment, const plan::
       rates.packed->frames_per_second >= rates.planned->frames_per_second * kRounding)
     return rates;
   const double needed = packed.clock_mhz * rates.planned->frames_per_second / rates.packed->frames_per_second;
-  return Error(
-      ErrorCode::kInvalidInput,
-      achieved + "This clock limits the deployment to " +
-          number_text(std::floor(rates.packed->frames_per_second)) + " frames/s by " + rates.packed->limit +
-          ", but the plan has " + number_text(std::floor(rates.planned->frames_per_second)) + ". Reach " +
-          number_text(needed) +
-          " MHz in Vivado, compile the model for a device with a slower clock, or accept the lower rate with "
-          "--accept-slower");
+  return Error(ErrorCode::kInvalidInput,
+               achieved + "This clock limits the deployment to " +
+                   number_text(std::floor(rates.packed->frames_per_second)) + " frames/s by " +
+                   rates.packed->limit + ", but the plan has " +
+                   number_text(std::floor(rates.planned->frames_per_second)) + ". Reach " +
+                   number_text(needed) +
+                   " MHz in Vivado, compile the model for a device with a slower clock, "
+                   "or accept the lower rate with --accept-slower");
 }
 
 /// Copies those files of a deployment that `pack` does not rewrite.

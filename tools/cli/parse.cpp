@@ -152,8 +152,8 @@ void add_calibration(CLI::App* sub, CalibrationWhat& c) {
 void add_declared_format(CLI::App* sub, CalibrationWhat& c) {
   sub->add_option("--activations", c.activations,
                   "For a float model whose weights are whole numbers; needs no --data. "
-                  "int8:7 means that weights and activations are 8-bit integers, and each integer q stands "
-                  "for q divided by 2^7");
+                  "int8:7 means that weights and activations are 8-bit integers, "
+                  "and that each integer q stands for q divided by 2^7");
 }
 
 void add_quantize(Builder& builder, QuantizeCommand& c) {
@@ -387,7 +387,7 @@ void add_devices(Builder& builder, DevicesCommand& c) {
   auto* const impair =
       sub->add_option(
              "--impair", c.impair,
-             "Give faults to a UDP cable between the emulated cards of a running server: CABLE:KEY=VALUE,... "
+             "Inject faults into a UDP cable between emulated cards of a running server: CABLE:KEY=VALUE,... "
              "with the keys loss, duplicate, reorder, bit_errors, latency_ns, "
              "gigabits_per_second and outage; "
              "CABLE alone ends the faults")

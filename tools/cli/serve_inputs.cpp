@@ -168,8 +168,8 @@ Result<std::vector<http::ListenAddress>> listeners(const LiveSettings& live) {
   const bool tls = std::any_of(out.begin(), out.end(), [](const auto& address) { return address.tls; });
   if (tls != !settings.http_certificate.empty())
     return Error(ErrorCode::kInvalidInput,
-                 tls ? "a listener with tls: needs --tls-certificate and --tls-key"
-                     : "--tls-certificate has no effect without a listener that begins with tls:");
+                 tls ? "a listener that begins with 'tls:' needs --tls-certificate and --tls-key"
+                     : "--tls-certificate has no effect without a listener that begins with 'tls:'");
   MILLRACE_TRY(check_apart(out, live));
   return out;
 }

@@ -92,8 +92,8 @@ Status check_repository(const LiveSettings& live, const Deployments& deployments
       first.error().code(),
       std::to_string(failed) +
           (failed == 1 ? " model version that the server should serve from the repository does not load: "
-                       : " model versions that the server should serve from the repository do not load; the "
-                         "first: ") +
+                       : " model versions that the server should serve from the repository do not load; "
+                         "the first: ") +
           first.error().message());
 }
 

@@ -98,12 +98,12 @@ void print_text(const Findings& findings, const plan::Deployment& deployment, st
     out << "first difference: frame " << findings.first_frame << ", output '" << findings.first_output
         << "', element " << findings.first_element << '\n';
     if (const auto& d = findings.difference) {
-      out << "  kernels/fast on this host differs from the reference too: partition '" << d->partition
-          << "', block '" << d->block << "', tensor '" << d->tensor << "'";
+      out << "  the SIMD executor (kernels/fast) of this host differs from the reference, too: partition '"
+          << d->partition << "', block '" << d->block << "', tensor '" << d->tensor << "'";
       for (const std::string& node : d->nodes) out << "\n  ONNX node '" << node << "'";
       out << '\n';
     } else {
-      out << "  kernels/fast agrees with the reference on this host, "
+      out << "  the SIMD executor (kernels/fast) of this host agrees with the reference, "
              "so the cards or the links caused the difference\n";
     }
   }

@@ -222,8 +222,8 @@ Result<Url> parse_url(std::string_view text, Udp udp) {
   }
   if (rest.starts_with("https://")) url.scheme = Url::Scheme::kHttps;
   if (url.scheme == Url::Scheme::kHttp && !rest.starts_with("http://"))
-    return bad(udp == Udp::kNotTaken ? "begins with none of http://, https:// and unix:"
-                                     : "begins with none of http://, https://, unix: and udp://");
+    return bad(udp == Udp::kNotTaken ? "does not begin with http://, https:// or unix:"
+                                     : "does not begin with http://, https://, unix: or udp://");
   rest.remove_prefix(rest.find("//") + 2);
   if (rest.ends_with('/')) rest.remove_suffix(1);
   if (rest.find_first_of("/?#@") != std::string_view::npos) return bad("has more than a host and a port");

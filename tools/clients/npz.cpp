@@ -133,7 +133,7 @@ Result<std::map<std::string, NpyArray>> read_npz(const std::filesystem::path& pa
   MILLRACE_ASSIGN(const auto file, read_file(path, kArchiveLimit));
   const auto entries = read_directory(file);
   if (!entries || entries->empty())
-    return bad_archive(path, "the file is no zip archive, or its directory is damaged");
+    return bad_archive(path, "the file is not a zip archive, or its directory is damaged");
   std::map<std::string, NpyArray> arrays;
   for (const Entry& entry : *entries) {
     const std::string shown = "entry '" + printable(entry.name) + "'";

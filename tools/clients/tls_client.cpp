@@ -52,7 +52,7 @@ Error handshake_error(const ssl_st* connection, const std::string& where, const 
   if (verified != X509_V_OK)
     return Error(ErrorCode::kEnvironment,
                  where + ": its certificate is not accepted: " + ::X509_verify_cert_error_string(verified) +
-                     "; a CA file (PEM) names the certificates to trust");
+                     "; give a CA file (PEM) with the certificates to trust");
   return Error(ErrorCode::kUnavailable,
                where + ": the TLS handshake failed: " + detail + "; is it an http:// listener?");
 }

@@ -225,7 +225,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"few_elements", input_with(kShape + R"(,"data":[1,2,3])"),
                 "holds 3 elements; shape [1,2,2] needs 4"},
         BadCase{"many_elements", input_with(kShape + R"(,"data":[1,2,3,4,5])"),
-                "more than 4 elements, the number of elements of all inputs of the model together"},
+                "more than 4 elements, which is the total number of elements of the model's inputs"},
         BadCase{"no_elements", input_with(kShape + R"(,"data":[])"), "holds 0 elements"},
         BadCase{"nested_otherwise", input_with(kShape + R"(,"data":[[1,2],[3,4]])"), "nested differently"},
         BadCase{"ragged", input_with(kShape + R"(,"data":[[1,2],[3]])"), "ragged"},

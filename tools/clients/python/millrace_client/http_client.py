@@ -282,7 +282,7 @@ class HttpClient(Client):
                 raise MillraceError(
                     "untrusted",
                     f"{self._connector.name}: its certificate is not accepted: {error.verify_message}; "
-                    "a CA file names the certificates to trust",
+                    "give a CA file with the certificates to trust",
                 ) from None
             except (OSError, http.client.HTTPException) as error:
                 self._disconnect()
