@@ -110,9 +110,10 @@ class Explainer {
                          std::to_string(cable.bytes) + " bytes a frame", nullptr,
                          "a faster cable " + name_of(cable) + ", or a cut where fewer bytes cross"});
     for (const auto& place : out_.places)
-      limits_.push_back({1 / place.roofline.memory, "the memory of " + card(place).name,
-                         std::to_string(place.memory_bytes) + " bytes of weights a frame", nullptr,
-                         "more weights on the chip, or a card with a faster memory"});
+      limits_.push_back(
+          {1 / place.roofline.memory, "the memory of " + card(place).name,
+           std::to_string(place.memory_bytes) + " bytes of weights a frame", nullptr,
+           "more weights on the chip instead of in the memory, or a card with a faster memory"});
     for (const auto& limit : limits_) seconds_ = std::max(seconds_, limit.seconds);
   }
 

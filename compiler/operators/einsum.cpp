@@ -14,7 +14,7 @@ namespace {
 
 constexpr char kForms[] =
     "one matrix product of two operands, such as \"bij,bjk->bik\": "
-    "exactly one letter is summed; without \"...\"";
+    "exactly one letter is summed, and the equation has no \"...\"";
 
 /// The letters of an Einsum's two operands and of its result.
 struct Equation {

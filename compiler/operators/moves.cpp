@@ -316,7 +316,7 @@ constexpr Operator kMoves[] = {
      .lower_elementwise = lower_concat,
      .lower_qdq = lower_concat_with_constants,
      .computes = true,
-     .limits = "any axis but the batch; quantised data, and constants of up to 8,192 elements; "
+     .limits = "along any axis but the batch: quantised data, and constants of up to 8,192 elements; "
                "the host joins float data"},
     {.type = "ConstantOfShape",
      .infer = infer_constant_of_shape,

@@ -18,8 +18,8 @@ Result<kernels::Program> with_splits(kernels::Program program, const std::vector
     if (!can_split(program, block, split.parts))
       return Error(ErrorCode::kInvalidInput,
                    "--split " + split.block + "=" + std::to_string(split.parts) +
-                       ": the block is not an ungrouped convolution or fully connected block, "
-                       "or its output channels cannot be divided evenly");
+                       ": only ungrouped convolutions and fully connected blocks can be split, "
+                       "and the number of parts must divide the number of output channels");
     program = split_channels(program, block, split.parts);
   }
   return program;

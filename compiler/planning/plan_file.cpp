@@ -75,10 +75,10 @@ Status add_split(const yaml::Node& node, const std::string& file, std::set<std::
   if (block == program.blocks.size())
     return map.error("block", "the model has no block '" + wanted.block + "'");
   if (!can_split(program, block, wanted.parts))
-    return map.error("block", "'" + wanted.block +
-                                  "' is not an ungrouped convolution or fully connected block, "
-                                  "or its output channels cannot be divided evenly by " +
-                                  std::to_string(wanted.parts));
+    return map.error("block",
+                     "'" + wanted.block + "' cannot be split into " + std::to_string(wanted.parts) +
+                         " parts: only ungrouped convolutions and fully connected blocks can be split, "
+                         "and the number of parts must divide the number of output channels");
   program = split_channels(program, block, wanted.parts);
   splits.push_back(std::move(wanted));
   return {};

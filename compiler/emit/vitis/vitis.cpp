@@ -258,8 +258,8 @@ std::string obstacle(const VitisImage& image) {
   if (image.top->connectors == 0) return {};
   const runtime::plan::Transceivers& has = image.device->transceivers;
   if (has.lanes == 0)
-    return "the image has link ports, but the file of device " + image.device->name +
-           " has no key 'transceivers'";
+    return "the image has link ports, but the key 'transceivers' is missing from the file of device " +
+           image.device->name;
   if (has.lanes != kLanes)
     return "the image has link ports, and device " + image.device->name + " has cables of " +
            std::to_string(has.lanes) + " lanes, but the kernel of a cable has " + std::to_string(kLanes);
