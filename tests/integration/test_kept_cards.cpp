@@ -138,7 +138,7 @@ TEST_F(KeptCards, ANewServerDoesNotProgramCardsThatHaveTheImage) {
   EXPECT_EQ(server_->stop(SIGTERM), 0) << server_->err();
 }
 
-TEST_F(KeptCards, KeeperNeitherUsesNorRemovesAFileThatIsNoSocket) {
+TEST_F(KeptCards, KeeperNeitherUsesNorRemovesAFileThatIsNotASocket) {
   std::ofstream(socket()) << "precious";
   const auto outcome = run_program(keeper_command());
   EXPECT_EQ(outcome.exit_code, 3);

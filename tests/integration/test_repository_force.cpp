@@ -88,7 +88,7 @@ TEST_F(RepositoryForce, PollingDoesNotLoadAVersionWithDifferentOutputTensors) {
   EXPECT_EQ(host.metric("millrace_model_outdated", "model=\"m\""), 0);
 }
 
-TEST_F(RepositoryForce, PollingLogsARefusalOnceMoreWhenTheRefusedVersionIsPinned) {
+TEST_F(RepositoryForce, PollingLogsARefusalAgainWhenTheRefusedVersionIsPinned) {
   host.start({"--repository-mode", "poll", "--repository-poll-ms", "50"});
   host.add("2", chain_program(6, 5));
   ASSERT_TRUE(wait_until([&] { return times(kDifference) == 1; })) << host.server().err();
@@ -99,7 +99,7 @@ TEST_F(RepositoryForce, PollingLogsARefusalOnceMoreWhenTheRefusedVersionIsPinned
   EXPECT_EQ(serving(), "1");
 }
 
-TEST_F(RepositoryForce, PollingLogsARefusalOnceMoreWhenTheServingVersionIsDeleted) {
+TEST_F(RepositoryForce, PollingLogsARefusalAgainWhenTheServingVersionIsDeleted) {
   host.start({"--repository-mode", "poll", "--repository-poll-ms", "50"});
   host.add("2", chain_program(6, 5));
   ASSERT_TRUE(wait_until([&] { return times(kDifference) == 1; })) << host.server().err();

@@ -1,4 +1,4 @@
-"""Computes the digests of SystemVerilog that committed measurements carry, as tools/calibrate/digests.hpp does."""
+"""Computes digests of SystemVerilog files, as tools/calibrate/digests.hpp does. The committed measurements contain these digests."""
 import functools
 import hashlib
 import os

@@ -245,8 +245,8 @@ void add_plan(Builder& builder, PlanCommand& c) {
       builder.add("plan", "Predict how many cards a model needs, how fast it runs, and what limits it", c);
   add_what(sub, c.what);
   sub->add_option("--assume", c.assume,
-                  "Plan a float model as if it were quantised: int2 to int8, "
-                  "or with different widths of weights and activations: w4a8. "
+                  "Plan a float model as if it were quantised to a type from int2 to int8, "
+                  "or with different widths of weights and activations, such as w4a8. "
                   "Assumes arbitrary scales, one per output channel of the weights; "
                   "the suffix -pow2 (int8-pow2) assumes powers of two, which need less hardware");
   sub->add_option("--save-plan", c.save, "Write the plan to a file that --plan reads");
@@ -510,9 +510,10 @@ void add_bench(Builder& builder, BenchCommand& c) {
   sub->add_option("--model", c.model, "Model name")->required();
   sub->add_option("--rate", c.rate,
                   "Open loop: requests per second, sent on time however slow the answers are");
-  sub->add_option("--concurrency", c.concurrency,
-                  "Closed loop: connections, each of which waits for its answer before the next request; "
-                  "N, or N,N,… for a sweep (default: 1)")
+  sub->add_option(
+         "--concurrency", c.concurrency,
+         "Closed loop: number of connections, each of which waits for its answer before the next request; "
+         "N, or N,N,… for a sweep (default: 1)")
       ->delimiter(',')
       ->check(whole(0, kMost32));
   sub->add_option(

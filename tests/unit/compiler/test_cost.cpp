@@ -142,7 +142,7 @@ TEST(Cost, TwoRamb18CountAsOneBlockRam) {
   EXPECT_EQ((cost + cost).resources().bram36, 7U);
 }
 
-TEST(Cost, DspSlicesOfAMatrixUnitAreExact) {
+TEST(Cost, PredictedDspSlicesOfAMatrixUnitAreExact) {
   const Catalog catalog = embedded();
   const auto slices = [&](std::int64_t pe, std::int64_t simd, std::int64_t mul) {
     return cost(catalog, "mr_mvu",
