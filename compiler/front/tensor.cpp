@@ -61,8 +61,9 @@ Result<std::string> read_external(const onnx::TensorProto& tensor, const std::fi
     }
   }
   if (location.size() > kLongestPath || location.find('\0') != std::string::npos || !is_utf8(location))
-    return invalid("its external data location is not a path: it is longer than " +
-                   std::to_string(kLongestPath) + " bytes, contains a zero byte or is not UTF-8");
+    return invalid(
+        "its external data location is not a path: a path is UTF-8 without zero bytes, and has at most " +
+        std::to_string(kLongestPath) + " bytes");
   const std::filesystem::path relative = std::filesystem::path(location).lexically_normal();
   if (location.empty() || relative.is_absolute() || *relative.begin() == "..")
     return invalid("external data location '" + location + "' is not a path below the model's directory");

@@ -19,9 +19,10 @@ Status check_tensors(const Program& program, const kernels::Block& block) {
   const auto check = [&](kernels::TensorIndex index) -> Status {
     const auto& tensor = program.tensors[index];
     if (tensor.shape.size() > 3)
-      return Error(ErrorCode::kUnsupported, block_label(block) + "tensor '" + tensor.name + "' has " +
-                                                std::to_string(tensor.shape.size()) +
-                                                " axes; hardware takes [height, width, channels]");
+      return Error(ErrorCode::kUnsupported,
+                   block_label(block) + "tensor '" + tensor.name + "' has " +
+                       std::to_string(tensor.shape.size()) +
+                       " axes; hardware takes tensors of the shape [height, width, channels]");
     return {};
   };
   for (const auto index : block.inputs) MILLRACE_TRY(check(index));

@@ -14,7 +14,9 @@ namespace json = boost::json;
 /// Says in one sentence what was simulated.
 std::string simulated_what(const LoadReport& report) {
   return "simulated: " + with_commas(static_cast<double>(report.options.frames)) +
-         " frames that arrive at random times, at most " + std::to_string(report.options.slots) +
+         " frames that arrive at random times; "
+         "at most " +
+         std::to_string(report.options.slots) +
          " frames in each pipeline; "
          "latencies include the time that frames wait; "
          "latencies exclude the transfers between host and cards; "
