@@ -360,15 +360,25 @@ class Importer {
     return {};
   }
 
-  /// Refuses NaN and infinity in constants, because no integer represents them. Only a bound of Clip may be infinite.
+  /// Whether `number`, which is not finite, may be in a constant that is input `i` of a node. A bound of Clip may be infinite,
+  /// and so may be the number that a mask puts in place of others: an attention adds, selects or pads with -infinity. Other
+  /// nodes may make or move the mask.
+  static bool may_be_infinite(const std::string& type, std::size_t i, float number) {
+    if (std::isnan(number)) return false;
+    if (number > 0) return type == "Clip" && i == 2;
+    static const std::set<std::string> kMasks = {"Add",     "ConstantOfShape", "Expand",    "Pad",
+                                                 "Reshape", "Slice",           "Unsqueeze", "Where"};
+    return (type == "Clip" && i == 1) || kMasks.contains(type);
+  }
+
+  /// Refuses NaN and infinity in constants, because no integer represents them, except where may_be_infinite() holds.
   Status check_constants(const std::string& here, const std::string& type, const Node& node) const {
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId input = node.inputs[i];
       if (input == kNoValue || graph_.value(input).constant == nullptr) continue;
       const auto& floats = graph_.value(input).constant->floats;
-      const bool lower = type == "Clip" && i == 1, upper = type == "Clip" && i == 2;
       const auto wrong = std::find_if(floats.begin(), floats.end(), [&](float f) {
-        return !std::isfinite(f) && !(lower && f < 0) && !(upper && f > 0);
+        return !std::isfinite(f) && !may_be_infinite(type, i, f);
       });
       if (wrong != floats.end()) {
         const std::string index = std::to_string(wrong - floats.begin());

@@ -2,7 +2,9 @@
 // whole and compares its outputs with ONNX's definition.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "interpret.hpp"
 #include "kernels/reference/reference.hpp"
@@ -77,6 +79,47 @@ TEST(ConstantsOfAnyShape, SelectElementsExactlyIfTheyAreTheConditionOfAWhereNode
   m.pair("masked", 0.5F, 3, "y");
   m.output("y");
   EXPECT_EQ(count_blocks(expect_meaning(m), "float_operator"), 0U);
+}
+
+TEST(ConstantsOfAnyShape, MaskOfMinusInfinityLeavesElementsOut) {
+  constexpr float kNothing = -std::numeric_limits<float>::infinity();
+  std::vector<float> mask;
+  for (int row = 0; row < 6; ++row)
+    for (int column = 0; column < 6; ++column) mask.push_back(column > row ? kNothing : 0);
+  for (const bool quantised : {false, true}) {
+    OnnxModel m;
+    m.input("x", {1, 6, 6});
+    m.pair("x", 0.5F, 3, "xq");
+    m.node("Add", {"xq", m.floats("mask", {6, 6}, mask)}, "masked");
+    m.node("Softmax", {quantised ? m.pair("masked", 0.5F, 3, "scores") : "masked"}, "shares");
+    m.attribute("axis", std::int64_t{-1});
+    m.output("shares");
+    const auto c = compile(m);
+    ASSERT_TRUE(c.ok()) << c.error().message();
+    // Row r has r + 1 scores that the mask keeps: 0, 1, 2 and so on.
+    std::vector<float> scores;
+    for (int i = 0; i < 36; ++i) scores.push_back(static_cast<float>(i % 6));
+    const std::vector<float> shares = run(c->program, scores);
+    for (int row = 0; row < 6; ++row) {
+      double sum = 0;
+      for (int column = 0; column <= row; ++column) sum += std::exp(column);
+      for (int column = 0; column < 6; ++column)
+        EXPECT_NEAR(shares[static_cast<std::size_t>(row * 6 + column)],
+                    column > row ? 0 : std::exp(column) / sum, 1e-6)
+            << row << ' ' << column;
+    }
+  }
+}
+
+TEST(ConstantsOfAnyShape, PadOfMinusInfinityIsNeverTheMaximum) {
+  OnnxModel m = with_image(3);
+  m.floats("nothing", {}, {-std::numeric_limits<float>::infinity()});
+  m.node("Pad", {"xq", m.int64s("pads", {0, 0, 0, 1, 0, 0, 1, 0}), "nothing"}, "padded");
+  m.node("MaxPool", {"padded"}, "most");
+  m.attribute("kernel_shape", Ints{3, 2});
+  m.attribute("strides", Ints{3, 2});
+  m.output(m.pair("most", 0.5F, 3, "y"));
+  expect_meaning(m);
 }
 
 /// Runs a frame and returns the first output, whose elements are int64.
