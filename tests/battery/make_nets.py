@@ -17,6 +17,7 @@ import convolutions
 import dialects
 import elementwise
 import ends
+import exports
 import forms
 import functions
 import mixtures
@@ -27,7 +28,7 @@ import products
 from net import Net
 
 HERE = pathlib.Path(__file__).resolve().parent
-FAMILIES = [convolutions, products, pools, elementwise, moves, functions, ends, forms, mixtures, networks, dialects]
+FAMILIES = [convolutions, products, pools, elementwise, moves, functions, ends, forms, exports, mixtures, networks, dialects]
 
 
 def run_with_onnxruntime(directory):
