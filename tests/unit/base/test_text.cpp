@@ -36,7 +36,7 @@ TEST(Text, FunctionPrintableEscapesControlCharactersAndInvalidUtf8) {
   EXPECT_EQ(printable(std::string_view("\0x", 2)), "\\x00x");
 }
 
-TEST(Text, NumbersForPeopleHaveAtMostEightDigits) {
+TEST(Text, NumbersInMessagesHaveAtMostEightDigits) {
   EXPECT_EQ(number_text(161.1328125), "161.13281");
   EXPECT_EQ(number_text(300), "300");
   EXPECT_EQ(number_text(1e9), "1e+09");

@@ -78,7 +78,7 @@ TEST(KnownAnswer, InputsAreValuesThatTheQuantiserNeitherRoundsNorClamps) {
   EXPECT_EQ(input.highest, type.highest() - quantise.zero_point);
 }
 
-TEST(KnownAnswer, LeavesOutResultsBehindFloatOperatorsOfTheHost) {
+TEST(KnownAnswer, LeavesOutResultsThatDependOnFloatOperatorsOfTheHost) {
   const auto program = tests::interrupted_program();
   const Deployment plan = deployment_of(program, "one-ku060.yaml");
   ASSERT_TRUE(plan.known_answer.has_value());

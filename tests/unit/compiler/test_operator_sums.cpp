@@ -250,7 +250,7 @@ TEST(Operators, SumsAndMinimaOfConstantsAreConstants) {
   EXPECT_EQ(run(computed->program, frame), run(written->program, frame));
 }
 
-TEST(Operators, MinimaAndPadsBehindAMultiplicationByTheScaleRoundAsWritten) {
+TEST(Operators, MinimaAndPadsAfterAMultiplicationByTheScaleRoundAsTheModelSays) {
   // With these scales, (q * scale) * factor and q * (scale * factor) round to different sides of a tie for some q.
   const float scale = 0.3F, factor = 0.9F, step = 0.54F;
   std::vector<float> frame;

@@ -57,7 +57,7 @@ class KnownFrame : public testing::Test {
   std::unique_ptr<Pipeline> pipeline_;
 };
 
-TEST_F(KnownFrame, CardsThatComputeItServeClients) {
+TEST_F(KnownFrame, ClientsAreServedIfTheCardsComputeTheKnownFrameCorrectly) {
   ASSERT_TRUE(open().ok());
   EXPECT_EQ(pipeline_->status().completed, 0U) << "only frames of clients are counted";
   EXPECT_TRUE(works());
@@ -85,7 +85,7 @@ TEST_F(KnownFrame, APipelineWhoseResultStaysWrongDoesNotStart) {
   EXPECT_NE(opened.error().message().find("'c.out0'"), std::string::npos) << opened.error().message();
 }
 
-TEST_F(KnownFrame, AResultThatDoesNotComeIsWaitedForOnlyForALimitedTime) {
+TEST_F(KnownFrame, WaitingForAMissingResultEndsAfterALimitedTime) {
   stuck_after_ = 50ms;
   world_.set_flaw(1, FakeWorld::Flaw::kNoResults);
   const Status opened = open();
@@ -94,7 +94,7 @@ TEST_F(KnownFrame, AResultThatDoesNotComeIsWaitedForOnlyForALimitedTime) {
       << opened.error().message();
 }
 
-TEST_F(KnownFrame, ClientsWaitUntilRecoveredCardsComputeIt) {
+TEST_F(KnownFrame, ClientsWaitUntilRecoveredCardsComputeTheKnownFrameCorrectly) {
   for (std::uint32_t card = 0; card < 3; ++card) world_.support_resets(card, {ResetStep::kDevice});
   ASSERT_TRUE(open().ok());
   world_.set_flaw(2, FakeWorld::Flaw::kWrongResults);
