@@ -70,10 +70,9 @@ void RingRow::recover() {
 void RingRow::wrong_doorbell() {
   traffic_ = false;
   settle();
+  const auto offset = static_cast<std::uint32_t>(rng_.chance(0.5) ? 1 : between(1, 500));
   const std::uint32_t wrong =
-      rng_.chance(0.5) && rung_ > 0
-          ? rung_ - static_cast<std::uint32_t>(between(1, 500))
-          : rung_ + slots_ + static_cast<std::uint32_t>(rng_.chance(0.5) ? 1 : between(1, 30'000));
+      rng_.chance(0.5) && rung_ > 0 ? rung_ - offset : rung_ + slots_ + offset * offset / 9 + 1;
   const std::uint32_t value = abi::ring_doorbell(epoch_, wrong);
   expect_error(abi::RingError::kDoorbell, value);
   write(abi::kRingRegDoorbell, value);
