@@ -65,7 +65,8 @@ void Engine::card_loop(std::uint32_t position) {
     const card::RunState state =
         fleet_.card(position).wait_supervisor(has_egress ? kBetweenSessions : kPatience);
     if (state == card::RunState::kRunning) continue;
-    report_loss(position, state == card::RunState::kDone ? read_fault(position) : "it is lost");
+    const Fault fault = state == card::RunState::kDone ? read_fault(position) : Fault{"it is lost"};
+    report_loss(position, fault.text, fault.only_link);
   }
 }
 
@@ -95,7 +96,8 @@ bool Engine::take_result(std::uint32_t position, std::uint32_t index, std::uint6
     }
     if (card_threads_[position].lost.load() || !in_session()) return false;
     if (fleet_.card(position).supervisor_ended()) {
-      report_loss(position, read_fault(position));
+      const Fault fault = read_fault(position);
+      report_loss(position, fault.text, fault.only_link);
       return false;
     }
   }
@@ -153,20 +155,20 @@ void Engine::drain_results(std::uint32_t position) {
   }
 }
 
-std::string Engine::read_fault(std::uint32_t position) {
+Engine::Fault Engine::read_fault(std::uint32_t position) {
   const abi::FaultReport report = fleet_.card(position).fault_report();
   if (report.magic == abi::FaultReport{}.magic &&
       (report.code == abi::FaultCode::kLinkDown || report.code == abi::FaultCode::kProtocol)) {
     fleet_.count_link_error(position, report.link_index);
   }
   const bool link_down = report.magic == abi::FaultReport{}.magic && report.code == abi::FaultCode::kLinkDown;
-  card_threads_[position].only_link.store(link_down);
-  return fault_text(report);
+  card_threads_[position].report_read.store(true);
+  return {fault_text(report), link_down};
 }
 
-void Engine::report_loss(std::optional<std::uint32_t> position, const std::string& reason) {
+void Engine::report_loss(std::optional<std::uint32_t> position, const std::string& reason, bool only_link) {
   const std::lock_guard lock(mutex_);
-  note_loss(position, reason);
+  note_loss(position, reason, only_link);
 }
 
 }  // namespace millrace::runtime::pipeline

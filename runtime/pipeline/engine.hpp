@@ -148,8 +148,11 @@ class Engine final : public Pipeline {
 
   struct CardThread {
     std::atomic<bool> lost{true};  // also true until the card is up for the first time
-    // Whether the card is lost only because it reported a lost link. Such a card works, so only its supervisor is started again.
+    // Whether the card is lost only because it reported a lost link. Such a card works, so only its supervisor is started
+    // again. Written under mutex_.
     std::atomic<bool> only_link{false};
+    std::atomic<bool> report_read{
+        false};  // whether read_fault() read the report of the supervisor's last run
     // mutex_ protects the members below.
     std::string loss;         // why the card was lost the last time
     bool parked = false;      // whether the thread does not use the card
@@ -185,9 +188,14 @@ class Engine final : public Pipeline {
   bool take_result(std::uint32_t position, std::uint32_t index, std::uint64_t sequence, std::uint32_t epoch);
   void drain_results(std::uint32_t position);
   bool arm(std::uint32_t position, std::uint64_t sequence, std::uint32_t epoch);
-  std::string read_fault(std::uint32_t position);  // called after the supervisor's run has ended
-  void report_loss(std::optional<std::uint32_t> position, const std::string& reason);
-  void note_loss(std::optional<std::uint32_t> position, const std::string& reason);  // needs mutex_
+  struct Fault {
+    std::string text;
+    bool only_link = false;  // the card reports a lost link, so it works
+  };
+  Fault read_fault(std::uint32_t position);  // called after the supervisor's run has ended
+  void report_loss(std::optional<std::uint32_t> position, const std::string& reason, bool only_link = false);
+  void note_loss(std::optional<std::uint32_t> position, const std::string& reason,
+                 bool only_link = false);  // needs mutex_
 
   // The functions below handle deadlines, recovery and stop. recovery.cpp implements them.
   void run_recovery();
@@ -199,7 +207,10 @@ class Engine final : public Pipeline {
   void flush();
   void at_all_cards(const std::function<void(std::uint32_t)>& action);
   void wait_until_quiet();
-  void restart_supervisor(std::uint32_t position);
+  bool lost_only_a_link(std::uint32_t position) const {
+    return card_threads_[position].lost.load() && card_threads_[position].only_link.load();
+  }
+  void watch_supervisor(std::uint32_t position);
   void wait_for_runs(std::uint32_t position);
   bool back_off();
   std::chrono::milliseconds longer_backoff() const;
@@ -252,6 +263,7 @@ class Engine final : public Pipeline {
   Clock::time_point stop_by_ = Clock::time_point::max();  // the earliest bound passed to stop()
   // mutex_ protects the members below.
   std::uint64_t session_first_ = 0;                 // the session's first sequence number
+  std::uint64_t first_of_clients_ = 0;              // the same without the known frame
   std::optional<Clock::time_point> refused_since_;  // when the pipeline stopped accepting frames after a loss
   std::uint64_t recoveries_ = 0;
   Clock::duration recovery_time_{0}, bring_up_time_{0};

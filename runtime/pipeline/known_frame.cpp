@@ -32,6 +32,7 @@ bool Engine::prove() {
   const std::lock_guard lock(mutex_);
   if (proved.ok() && phase_.load() == Phase::kProving) {
     phase_.store(Phase::kRunning);
+    first_of_clients_ = next_sequence_;
     if (refused_since_) {
       ++recoveries_;
       recovery_time_ += Clock::now() - *std::exchange(refused_since_, std::nullopt);
@@ -39,8 +40,9 @@ bool Engine::prove() {
     return true;
   }
   if (phase_.load() != Phase::kProving) return false;  // a card was lost meanwhile, or the pipeline stops
+  note_loss(std::nullopt, proved.error().message());
   for (std::uint32_t position = 0; position < fleet_.size(); ++position)
-    note_loss(position, proved.error().message());
+    note_loss(position, "it is reset, because it may be the card that failed the known frame");
   return false;
 }
 

@@ -24,18 +24,24 @@ bool Engine::bring_back() {
     if (ending()) return false;
     CardThread& card_thread = card_threads_[position];
     if (!card_thread.lost.load()) continue;
-    // A card that only reported a lost link still works, and flush() has started its supervisor again.
-    const Status loaded = card_thread.only_link.exchange(false) ? Status() : heal(position);
+    // A card that only reported a lost link still works. Only its supervisor must run again.
+    if (lost_only_a_link(position) && fleet_.card(position).supervisor_ended()) watch_supervisor(position);
+    const bool works = lost_only_a_link(position);
+    const Status loaded = works ? Status() : heal(position);
     if (!loaded.ok()) {
-      if (is_new(loaded.error().message())) {
-        log::warning("pipeline", with_model(loaded.error().message() + "; next attempt in " +
+      const std::string reason = loaded.error().message();
+      // While the pipeline starts, there is no next attempt, and start() returns the reason.
+      if (recovery_thread_.joinable() && is_new(reason))
+        log::warning("pipeline", with_model(reason + "; next attempt in " +
                                             std::to_string(longer_backoff().count()) + " ms"));
-      }
+      const std::lock_guard lock(mutex_);
+      lost_reason_ = reason;
       all = false;
       continue;
     }
     const std::lock_guard lock(mutex_);
-    ++card_thread.restarts;
+    if (!works) ++card_thread.restarts;
+    card_thread.only_link.store(false);
     card_thread.lost.store(false);
     card_wake_.notify_all();
   }
@@ -72,6 +78,7 @@ Status Engine::reload(std::uint32_t position, bool image_stays) {
   fleet_.release(position);
   MILLRACE_TRY(fleet_.load(position, image_stays));
   MILLRACE_TRY(fleet_.set_up(position));
+  card_threads_[position].report_read.store(false);
   return fleet_.write_epoch(position, epoch_.load());
 }
 

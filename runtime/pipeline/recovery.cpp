@@ -129,17 +129,27 @@ void Engine::watch_oldest() {
                               std::to_string(waited.count()) + " ms");
   // If no frame has come back since the last flush, although that flush found no card that hangs, reload all
   // cards.
-  if (std::exchange(stuck_before_, true) && oldest == session_first_) {
+  const bool none_came = oldest == first_of_clients_;
+  if (!none_came) stuck_before_ = false;
+  if (std::exchange(stuck_before_, true) && none_came) {
     for (std::uint32_t position = 0; position < fleet_.size(); ++position)
       note_loss(position, "the card is reloaded, because no frame completes even after a flush");
   }
 }
 
-void Engine::note_loss(std::optional<std::uint32_t> position, const std::string& reason) {
+void Engine::note_loss(std::optional<std::uint32_t> position, const std::string& reason, bool only_link) {
   const std::string text = position ? fleet_.describe(*position) + ": " + reason : reason;
-  const bool is_news = !position || !card_threads_[*position].lost.exchange(true);
+  bool is_news = true;
+  if (position) {
+    CardThread& card_thread = card_threads_[*position];
+    const bool was_lost = card_thread.lost.load();
+    const bool was_only_link = was_lost && card_thread.only_link.load();
+    card_thread.only_link.store(only_link && (!was_lost || was_only_link));
+    card_thread.lost.store(true);
+    is_news = !was_lost || (was_only_link && !only_link);
+    if (is_news) card_thread.loss = text;
+  }
   if (is_news) unlogged_losses_.push_back(text);
-  if (is_news && position) card_threads_[*position].loss = text;
   if (in_session() || phase_.load() == Phase::kStarting) lost_reason_ = text;
   if (phase_.load() == Phase::kRunning) refused_since_ = Clock::now();
   if (in_session()) phase_.store(Phase::kFlushing);
@@ -235,14 +245,11 @@ void Engine::flush() {
   at_all_cards([&](std::uint32_t position) {
     // A card that reported a fault still works. So write the new epoch, which discards all frames, to this card as
     // well, but do not require an answer from it.
-    CardThread& card_thread = card_threads_[position];
-    const bool was_lost = card_thread.lost.load();
+    const bool works = !card_threads_[position].lost.load() || lost_only_a_link(position);
     const Status written = fleet_.write_epoch(position, epoch);
-    if (!written.ok() && !was_lost) report_loss(position, written.error().message());
-    if (!written.ok()) card_thread.only_link.store(false);
+    if (!written.ok() && works) report_loss(position, written.error().message());
   });
   wait_until_quiet();
-  for (std::uint32_t position = 0; position < fleet_.size(); ++position) restart_supervisor(position);
   for (std::uint32_t position = 0; position < fleet_.size(); ++position) wait_for_runs(position);
 }
 
@@ -266,36 +273,46 @@ void Engine::wait_until_quiet() {
   });
 }
 
-// Starts the supervisor of a card that reported a lost link again. Such a card works. Its own thread waits for no run
-// meanwhile, and XRT notices the end of runs only while some thread waits (runtime/card/README.md).
-void Engine::restart_supervisor(std::uint32_t position) {
+// Looks after the supervisor of a card whose own thread does not. If the supervisor reported a lost link, the card works,
+// and the supervisor is started again; otherwise the card is lost. XRT notices the end of the card's runs only while some
+// thread waits for one of them (runtime/card/README.md), so this function waits for the supervisor for a short time.
+void Engine::watch_supervisor(std::uint32_t position) {
+  card::Card& card = fleet_.card(position);
+  const card::RunState state = card.wait_supervisor(kPoll);
+  if (state == card::RunState::kRunning) return;
+  if (state == card::RunState::kFailed) return report_loss(position, "it is lost");
   CardThread& card_thread = card_threads_[position];
-  if (!card_thread.only_link.load()) return;
-  if (!fleet_.card(position).start_supervisor().ok()) card_thread.only_link.store(false);
+  if (!card_thread.report_read.load()) {
+    const Fault fault = read_fault(position);
+    if (!fault.only_link) return report_loss(position, fault.text);
+  }
+  const Status started = card.start_supervisor();
+  if (!started.ok()) return report_loss(position, started.error().message());
+  card_thread.report_read.store(false);
 }
 
 // Waits until a working card has ended all runs, because new frames will reuse the buffers of these runs.
 void Engine::wait_for_runs(std::uint32_t position) {
   const Clock::time_point until = Clock::now() + kFlushBound;
-  CardThread& card_thread = card_threads_[position];
-  const auto waits = [&] { return !ending() && (!card_thread.lost.load() || card_thread.only_link.load()); };
-  const auto is_late = [&](const std::string& unit) {
-    if (Clock::now() <= until) return;
-    card_thread.only_link.store(false);  // the card is reset like other lost cards
-    report_loss(position, unit + " does not flush");
+  const auto works = [&] {  // the units of other cards may have been released
+    return !ending() && (!card_threads_[position].lost.load() || lost_only_a_link(position));
+  };
+  const auto runs = [&](card::RunState state, const std::string& unit) {
+    const bool is_running = state == card::RunState::kRunning;
+    if (lost_only_a_link(position) && (is_running || fleet_.card(position).supervisor_ended()))
+      watch_supervisor(position);
+    if (works() && state == card::RunState::kFailed) report_loss(position, "it is lost");
+    if (works() && is_running && Clock::now() > until) report_loss(position, unit + " does not flush");
+    return is_running;
   };
   for (std::uint32_t slot = 0; slot < options_.slots; ++slot) {
     for (const std::uint32_t index : fleet_.egresses_of(position)) {
-      while (waits() && fleet_.egress(index).wait(slot, kPoll) == card::RunState::kRunning)
-        is_late("egress unit " + schedule_.egresses[index].unit);
+      const std::string unit = "egress unit " + schedule_.egresses[index].unit;
+      while (works() && runs(fleet_.egress(index).wait(slot, kPoll), unit)) continue;
     }
     for (const std::uint32_t index : fleet_.ingresses_of(position)) {
-      while (waits() && fleet_.ingress(index).state(slot) == card::RunState::kRunning) {
-        is_late("ingress unit " + schedule_.ingresses[index].unit);
-        if (!card_thread.lost.load() ||
-            fleet_.card(position).wait_supervisor(kPoll) != card::RunState::kRunning)
-          std::this_thread::sleep_for(kPoll);
-      }
+      const std::string unit = "ingress unit " + schedule_.ingresses[index].unit;
+      while (works() && runs(fleet_.ingress(index).state(slot), unit)) std::this_thread::sleep_for(kPoll);
     }
   }
   wait_until_quiet();
@@ -363,15 +380,9 @@ bool Engine::a_card_is_lost() {
   // While the pipeline starts, no threads wait for the supervisors (the units that report the cards' faults).
   for (std::uint32_t position = 0; phase_.load() == Phase::kStarting && position < fleet_.size();
        ++position) {
-    if (!fleet_.card(position).supervisor_ended()) continue;
-    const card::RunState state = fleet_.card(position).wait_supervisor(kPoll);
-    const std::string reason = state == card::RunState::kDone ? read_fault(position) : "it is lost";
     // The report of a lost link may come from an earlier pipeline. If the link is still down, await_links()
     // reports it within its time limit.
-    const bool only_link =
-        state == card::RunState::kDone && card_threads_[position].only_link.exchange(false);
-    if (only_link && fleet_.card(position).start_supervisor().ok()) continue;
-    report_loss(position, reason);
+    if (fleet_.card(position).supervisor_ended()) watch_supervisor(position);
   }
   const std::lock_guard lock(mutex_);
   for (const CardThread& card_thread : card_threads_) {

@@ -171,8 +171,9 @@ class FakeCard final : public card::Card {
   Status start_supervisor() override {
     const std::lock_guard lock(world_.mutex_);
     if (!world_.operate(card_)) return lost();
-    state().supervised = true;
-    state().fault = {};
+    state().supervised = state().faults == 0;
+    if (state().supervised) state().fault = {};
+    state().faults -= state().supervised ? 0U : 1U;
     return {};
   }
   RunState wait_supervisor(std::chrono::milliseconds bound) override {
@@ -458,8 +459,9 @@ void FakeWorld::drop_next(std::uint32_t card) {
   cards_[card].drop = true;
 }
 
-void FakeWorld::report_fault(std::uint32_t card, const abi::FaultReport& fault) {
+void FakeWorld::report_fault(std::uint32_t card, const abi::FaultReport& fault, std::uint32_t times) {
   const std::lock_guard lock(mutex_);
+  cards_[card].faults = times - 1;
   cards_[card].fault = fault;
   cards_[card].supervised = false;
   changed_.notify_all();

@@ -55,7 +55,9 @@ class FakeWorld {
   using Change = std::function<void(runtime::plan::abi::StatusTrailer&)>;
   void change_next_trailer(std::uint32_t card, Change change);
   /// Makes the card report this fault: the run of its supervisor (the unit that reports faults) ends.
-  void report_fault(std::uint32_t card, const runtime::plan::abi::FaultReport& fault);
+  /// The next `times` - 1 runs of the supervisor end with the same report as soon as they start.
+  void report_fault(std::uint32_t card, const runtime::plan::abi::FaultReport& fault,
+                    std::uint32_t times = 1);
   /// Makes the next `times` loads of the card fail.
   void refuse_loads(std::uint32_t card, std::uint32_t times);
   std::uint32_t refusals_left(std::uint32_t card);
@@ -91,7 +93,7 @@ class FakeWorld {
     bool alive = false, stalled = false, open = false, drop = false, supervised = false, hung = false,
          held = false, registers_hung = false;
     Flaw flaw = Flaw::kNone;
-    std::uint32_t refuse = 0, loads = 0, parameter_loads = 0;
+    std::uint32_t refuse = 0, faults = 0, loads = 0, parameter_loads = 0;
     std::set<runtime::card::ResetStep> resets;
     std::vector<runtime::card::ResetStep> tried_resets;
     std::map<std::string, Bytes> parameters;  // by unit, loaded since the last programming

@@ -124,5 +124,21 @@ TEST_F(PipelineResets, CountsARecoveryAndItsTimeOnlyWhenItSucceeds) {
   EXPECT_GT(status.recovery_seconds, 0.001) << "the first pause alone takes a millisecond";
 }
 
+TEST_F(PipelineResets, CardsThatReportOnlyLostLinksAreNeitherResetNorLoaded) {
+  open(10s);
+  abi::FaultReport fault;
+  fault.code = abi::FaultCode::kLinkDown;
+  const std::uint32_t loads = world_->loads(0) + world_->loads(1);
+  world_->report_fault(0, fault);
+  world_->report_fault(1, fault, 3);  // three of its links are down
+  ASSERT_TRUE(eventually([&] { return pipeline_->status().epoch > 1 && pipeline_->ready(); }));
+  EXPECT_TRUE(eventually([&] { return works(); }));
+  for (const std::uint32_t card : {0U, 1U}) {
+    EXPECT_EQ(world_->tried_resets(card), Steps());
+    EXPECT_EQ(pipeline_->status().cards.at(card).restarts, 0U);
+  }
+  EXPECT_EQ(world_->loads(0) + world_->loads(1), loads);
+}
+
 }  // namespace
 }  // namespace millrace::tests::test_pipeline_resets
