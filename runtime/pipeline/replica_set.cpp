@@ -33,6 +33,9 @@ std::shared_ptr<Pipeline> ReplicaSet::retire() {
   const std::shared_ptr<Pipeline> oldest = next.front();
   next.erase(next.begin());
   retired_.push_back(oldest);
+  const PipelineStatus status = oldest->status();
+  recoveries_before_.fetch_add(status.recoveries);
+  recovery_seconds_before_.fetch_add(status.recovery_seconds);
   replace(std::move(next));
   return oldest;
 }
@@ -106,6 +109,8 @@ void ReplicaSet::cancel(Frame& frame) {
 PipelineStatus ReplicaSet::status() const {
   PipelineStatus all;
   all.replicas = 0;
+  all.recoveries = recoveries_before_.load();
+  all.recovery_seconds = recovery_seconds_before_.load();
   const auto replicas = replicas_.load();
   for (const auto& replica : *replicas) {
     PipelineStatus status = replica->status();

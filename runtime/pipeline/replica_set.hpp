@@ -57,6 +57,8 @@ class ReplicaSet {
   // A thread that uses a replica holds a reference to the list in which it found the replica.
   std::atomic<std::shared_ptr<const Replicas>> replicas_{std::make_shared<const Replicas>()};
   std::atomic<std::uint32_t> turn_{0};
+  std::atomic<std::uint64_t> recoveries_before_{0};  // of retired replicas, so that counters never fall
+  std::atomic<double> recovery_seconds_before_{0};
   Replicas retired_;  // owned by the thread that retires; a thread that leaves a replica must not destroy it
 };
 

@@ -154,11 +154,10 @@ void Registry::sample(metrics::Samples& samples) const {
     of_model.gauge("millrace_replicas_ready", "Pipelines of the model whose cards are all running.",
                    status.replicas_ready);
     of_model.counter("millrace_recoveries_total",
-                     "Times the model served again after it had lost a card or link.", status.recoveries);
-    of_model.counter(
-        "millrace_recovery_seconds_total",
-        "Time during which the model refused requests until it served again, over all recoveries.",
-        status.recovery_seconds);
+                     "Times a replica of the model served again after it had lost a card or link.",
+                     status.recoveries);
+    of_model.counter("millrace_recovery_seconds_total",
+                     "Time that recoveries took, summed over the model's replicas.", status.recovery_seconds);
     of_model.gauge("millrace_bring_up_seconds",
                    "Time that the model's cards took to start: programming, cables and a test frame.",
                    status.bring_up_seconds);
