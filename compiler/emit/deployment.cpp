@@ -69,10 +69,11 @@ class DeploymentWriter {
     for (std::size_t place = 0; place < solution_.card.size(); ++place) MILLRACE_TRY(add_image(place));
     MILLRACE_TRY(add_vitis());
     MILLRACE_TRY(check_communication(out_.plan, cluster_, out_.binding, frames_per_second_));
-    out_.plan.known_answer = known_answer_of(out_.plan, programs_);
     out_.plan.digest = compute_digest(out_.plan);
     if (const auto status = validate(out_.plan); !status.ok())
       return Error(ErrorCode::kInternal, "the new plan is inconsistent: " + status.error().message());
+    out_.plan.known_answer = known_answer_of(out_.plan, programs_);
+    out_.plan.digest = compute_digest(out_.plan);
     return std::move(out_);
   }
 

@@ -92,6 +92,10 @@ std::optional<std::array<Axis, 2>> axes_of(const Form& form, Shape& sizes, std::
       why = "interpolates an axis by a factor that is not a whole number";
       break;
     }
+    if (std::max(to / from, from / to) > kLargestWeight) {
+      why = "interpolates by factors that are too large";
+      break;
+    }
     Axis& a = axes[4 - in.size() + i - 2];
     if (to != from) a = to > from ? enlarged(to / from, aligned) : reduced(from / to, aligned);
     simplify(a);

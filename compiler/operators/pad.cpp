@@ -58,6 +58,8 @@ std::string read_pads(const Inference& c, Pads& pads) {
     const std::int64_t a = (*given)[i], b = (*given)[axes.size() + i];
     if (!axis || std::max(std::abs(a), std::abs(b)) > UINT16_MAX)
       return "has an axis outside its input, or a pad that is too large";
+    if (*border != Border::kConstant && std::min(a, b) < 0)
+      return "has the mode '" + mode + "' and negative pads; put a Slice before it instead";
     if (!has_border(*border, c.shape_of(0)[*axis], a, b))
       return "has the mode '" + mode + "' and pads that its input of " + to_string(c.shape_of(0)) +
              " has no elements for";
@@ -178,6 +180,7 @@ Outcome lower_pad(Site& site) {
   std::string why;
   Pads pads;
   if (why = read_pads({site.graph, site.node, site.op, {}, {}}, pads); !why.empty()) return why;
+  if (pads.before.empty()) return "pads a tensor without axes";
   const auto x = activation(site, 0, why);
   if (!x) return why;
   if (pads.border != Border::kConstant) {

@@ -419,6 +419,7 @@ std::string resized(const Form& form, std::vector<float>& scales, Shape& sizes) 
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const auto axis = axis_in(axes[i], shape.size());
     if (!axis) return "has an axis outside its input";
+    if (shape[*axis] < 1) return "has an input without elements";
     const auto extent = static_cast<float>(shape[*axis]);
     if (!wanted && (!(given[i] > 0) || !(given[i] * extent < static_cast<float>(kMostIndices))))
       return "has a scale that is not above 0, or enlarges an axis too much";
