@@ -64,7 +64,8 @@ Result<fs::path> find_device(const std::string& kind, const fs::path& devices) {
   const fs::path others = installed("devices");
   if (!others.empty() && fs::is_regular_file(others / name, error)) return others / name;
   std::string text = "no description of '" + kind + "': " + (devices / name).string() + " is missing";
-  if (!others.empty()) text += "; known without a file of yours: " + names_in(others);
+  if (!others.empty())
+    text += "; write this file, or use a kind that Millrace describes: " + names_in(others);
   return Error(ErrorCode::kNotFound, text);
 }
 

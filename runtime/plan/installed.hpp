@@ -1,5 +1,5 @@
-// Finds files that are installed with the programs: cluster files, device files and documents. A program in a build folder finds the
-// files of its source tree. Any thread may call the functions.
+// Finds files that are installed with the programs: cluster files, device files and documents. A program in a build
+// folder finds the files of its source tree. Any thread may call the functions.
 #pragma once
 
 #include <filesystem>
