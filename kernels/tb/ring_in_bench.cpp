@@ -41,7 +41,7 @@ class RingInRow : public RingRow {
   }
   void leave_session() override {
     fed_.clear();
-    read_slots_ = 0;
+    read_slots_ = late_slots_ = 0;
     read_offset_ = 0;
     broken_ = false;
     memory_.read_fails = {};
@@ -72,6 +72,7 @@ class RingInRow : public RingRow {
   std::uint32_t released_ = 0;  // slots that it knows to be read
   std::uint64_t sequence_ = 0, first_read_ = 0;
   double taking_ = 0.5;
+  std::uint32_t late_slots_ = 0;   // slots that it has begun to ask for after an error
   std::uint32_t read_slots_ = 0;   // slots that the unit has asked for as a whole
   std::uint64_t read_offset_ = 0;  // bytes of the next slot that it has asked for, the trailer first
   bool broken_ = false;            // what arrives may be wrong: a read has failed
@@ -86,6 +87,8 @@ void RingInRow::check_read(std::uint64_t address, unsigned bytes) {
   const std::uint64_t payload = payload_words() * word_bytes();
   const bool trailer = read_offset_ < 64;
   const std::uint64_t start = slot_address(read_slots_) + read_offset_ + (trailer ? slot_bytes_ : 0) - 64;
+  // The read of one more slot can wait for ready when the record goes out.
+  if (error_seen_ && read_offset_ == 0 && ++late_slots_ > 1) fail("begins a slot after an error");
   if (read_slots_ >= rung_) fail("reads a slot that was not offered");
   if (address != start) fail("reads out of order");
   if (read_offset_ + bytes > (trailer ? 64 : 64 + payload)) fail("reads beyond its part of a slot");

@@ -126,6 +126,7 @@ void RingOutRow::sample_stream() {
 
 void RingOutRow::slot_written(std::uint64_t address, unsigned bytes) {
   const std::uint64_t trailer = slot_bytes_ - 64;
+  if (error_seen_ && offset_ == 0) fail("begins a slot after an error");
   if (written_index_ >= rung_) fail("writes a slot that was not granted");
   if (address != slot_address(written_index_) + offset_) fail("writes out of order or outside the ring");
   if (offset_ < trailer && offset_ + bytes > trailer) fail("a burst of payload and trailer");

@@ -119,6 +119,7 @@ class RingRow {
   abi::RingError expected_error_ = abi::RingError::kNone;
   std::optional<std::uint32_t> expected_detail_;
   std::uint32_t faults_ = 0;
+  bool error_seen_ = false;          // a record of this session has shown an error
   std::uint32_t written_index_ = 0;  // the way out: trailers whose address has been sent
   std::uint64_t frames_ = 0;
   std::string timing_;  // what was measured
@@ -156,7 +157,7 @@ class RingRow {
   void card();
   void watch_interrupt();
 
-  bool error_seen_ = false, flushed_ = false;
+  bool flushed_ = false;
   int resetting_ = 0;
   std::uint64_t heartbeat_ = 0, status_cycle_ = 0;
   std::uint32_t seen_index_ = 0, sessions_ = 0, interrupts_ = 0, errors_ = 0;
