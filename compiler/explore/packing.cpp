@@ -161,8 +161,9 @@ std::vector<std::vector<Label>> affordable_options(const Operations& operations,
   return kept;
 }
 
-/// Builds partial choices, one operation after another, and keeps those that may still fit and that no other partial
-/// choice dominates. The result kNo is proven. The result is kUnknown if the search had to drop partial choices.
+/// Searches for one option for each operation such that all options together fit the budget. The search extends partial
+/// choices by one operation at a time. It keeps those that may still fit and that no other partial choice dominates.
+/// Returns kNo if certainly nothing fits, and kUnknown if it found nothing but had to drop partial choices.
 Packed search_labels(const Operations& operations, const Amounts& budget, const Prices& prices) {
   const std::size_t count = operations.size();
   std::vector<double> least;

@@ -158,7 +158,8 @@ class Merging {
     }
   }
 
-  /// Whether no node of the claim produces what `node` reads, so that the node can stay outside, too.
+  /// Whether `node` reads nothing that a node of the claim (the nodes that one plugin takes over) produces. If so, `node`
+  /// need not become a part of the claim.
   bool produced_by_others(const Node& node) const {
     return std::none_of(node.inputs.begin(), node.inputs.end(),
                         [this](ValueId v) { return v != kNoValue && produced_.contains(v); });

@@ -15,7 +15,7 @@ constexpr std::uint64_t kFewCycles = 64;
 
 }  // namespace
 
-/// Returns the interval of an mr_swu_par that accepts `pixels` pixels per cycle.
+/// Returns the number of cycles per frame of the window unit mr_swu_par if it accepts `pixels` pixels per cycle.
 std::uint64_t ConvolutionBlock::scan_cycles(std::uint32_t pixels) const {
   const auto& w = layer_.window;
   const std::uint32_t side_by_side = pixels > w.stride_w ? pixels / w.stride_w : 1;

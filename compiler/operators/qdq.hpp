@@ -16,8 +16,9 @@ struct Dequantised {
   std::vector<float> scale;
   std::vector<std::int64_t> zero;
   bool written = false;  // Step::written
-  /// Of an activation: the steps from the integers to the float value, as the graph states them. A FINN model may
-  /// multiply by the scale in a node of its own; `scale` is then the product, which rounds once less than the steps.
+  /// Only for an activation: the operations by which the graph turns the integers into the float value. A FINN model may
+  /// multiply by several scales in nodes of their own. `scale` is then the product of all scales. One multiplication by
+  /// `scale` rounds less often than these operations do.
   std::vector<Step> steps = {};
 };
 

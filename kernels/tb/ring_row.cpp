@@ -207,7 +207,7 @@ void RingRow::watch_interrupt() {
   if (!armed_.written) return;  // the write that clears the interrupt is on its way
   if (!delivery_) delivery_ = memory_.writes_came();
   if (memory_.ordered && memory_.writes_visible() < *delivery_) return;
-  if (!happened()) fail("an interrupt before memory shows its reason");
+  if (!happened()) fail("an interrupt was raised before the change that causes it was visible in memory");
   ++interrupts_;
   armed_ = {};
   registers_.write(abi::kRingRegInterruptStatus, 1, [this] {

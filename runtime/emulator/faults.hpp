@@ -1,4 +1,5 @@
-// The faults of an emulated UDP cable in the memory that host and cards share.
+// Faults that an emulated UDP cable injects, such as loss. The settings are in the memory that the host and the emulated
+// cards share.
 #pragma once
 
 #include <bit>

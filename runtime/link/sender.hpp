@@ -37,7 +37,7 @@ class Sender {
   /// payload. Returns false if there is no credit.
   bool push(std::uint64_t sequence, std::uint32_t offset, bool last, std::span<const std::byte> payload);
 
-  /// Processes a datagram of this channel for its sender.
+  /// Processes a received datagram that is addressed to this sender: a welcome, credits or acknowledgements.
   void receive(const Datagram& datagram, Time now);
 
   /// Returns the next datagram to be sent now, or an empty span. The bytes stay valid until the next call of another

@@ -380,8 +380,8 @@ bool Engine::a_card_is_lost() {
   // While the pipeline starts, no threads wait for the supervisors (the units that report the cards' faults).
   for (std::uint32_t position = 0; phase_.load() == Phase::kStarting && position < fleet_.size();
        ++position) {
-    // The report of a lost link may come from an earlier pipeline. If the link is still down, await_links()
-    // reports it within its time limit.
+    // This ignores reports of lost links, because they may come from an earlier pipeline. If a link is still down,
+    // await_links() reports it within its time limit.
     if (fleet_.card(position).supervisor_ended()) watch_supervisor(position);
   }
   const std::lock_guard lock(mutex_);

@@ -304,7 +304,9 @@ void add_verify(Builder& builder, VerifyCommand& c) {
          ".npy in the model's type and layout; the first axis counts frames (default: random frames). "
          "For a model with several inputs: one .npz with an array per input, or NAME=FILE for each input")
       ->allow_extra_args(false);
-  sub->add_option("--expect", c.expect, ".npy with the expected first output, which is compared as well")
+  sub->add_option(
+         "--expect", c.expect,
+         ".npy with the expected values of the model's first output; results are compared with them, too")
       ->needs("--inputs");
   sub->add_option(
          "--tolerance", c.tolerance,

@@ -4,9 +4,10 @@
 /// signed numbers of ACCBITS + 1 bits. Lane p of beat nf is channel nf*PE + p. Level l of the binary search (from 0) compares with one of
 /// 2^l nodes; node k is threshold (2k+1) * 2^(OBITS-1-l) - 1.
 ///
-/// Level l of lane p reads its thresholds from the file TFILE.l.p (p has three digits), at line nf * 2^l + k, or at line k for all channels
-/// if UNIFORM = 1. With LOADED = 1, the same lines come through the port l_, lane by lane and level by level. Latency OBITS + 1 cycles; one
-/// beat per cycle (CHANNELS / PE cycles per vector). The input and the node of every level, and the result, are registers.
+/// Level l of lane p reads its thresholds from the file TFILE.l.p (p has three digits). The threshold of beat nf and node k is at line
+/// nf * 2^l + k, or at line k for all channels if UNIFORM = 1. With LOADED = 1, the same lines come through the ports whose names begin with
+/// l_, lane by lane and level by level. Latency OBITS + 1 cycles; one beat per cycle (CHANNELS / PE cycles per vector). Each level of the
+/// search has a register for its input and one for its node; the result is a register, too.
 `default_nettype none
 module mr_threshold #(
   parameter integer CHANNELS = 4,

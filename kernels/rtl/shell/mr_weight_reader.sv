@@ -1,10 +1,10 @@
-/// Reads weights from memory ahead of their use: LINES lines of WIDTH bits from `addr`, again and again. One reading of all lines is called
-/// a pass.
+/// Reads weights from memory ahead of their use: LINES lines of WIDTH bits from `addr`, again and again. A line is what the
+/// block takes in one cycle; one reading of all lines is called a pass.
 ///
 /// A line takes PITCH bytes in memory: the smallest power of two that holds it or, if it is longer than a memory word, a whole number of
-/// words of DATA_BYTES. A pass begins at a word. While `active` is high, the next pass is requested as soon as the last burst of the
-/// current pass is on the way, so 2*BURST words are buffered while the block computes. addr (a multiple of DATA_BYTES) is sampled at the
-/// start of each pass.
+/// words of DATA_BYTES. A pass begins at a word. While `active` is high, the reader requests the next pass as soon as it has requested the
+/// last burst of the current one, so that its buffer of 2*BURST words fills while the block computes. It samples addr (a multiple of
+/// DATA_BYTES) when it requests the first burst of a pass.
 ///
 /// `flush` (held until `quiet`) drops everything that is on the way; afterwards the stream begins with line 0 again. After a response other
 /// than OKAY, `error` stays high until a flush.

@@ -78,7 +78,7 @@ struct SwapGateTest : testing::Test {
   }
 };
 
-TEST_F(SwapGateTest, ServingVersionReceivesFramesAtOnce) {
+TEST_F(SwapGateTest, FramesForTheServingVersionDoNotWait) {
   const auto one = make("1");
   Request request(one.model);
   ASSERT_TRUE(request.submit().ok());
