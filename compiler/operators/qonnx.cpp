@@ -73,6 +73,9 @@ class Rewriter {
     const float factor = has_result ? std::exp2(std::nearbyint(std::log2(result.floats[0] / scale.floats[0])))
                                     : std::exp2(static_cast<float>(from - to));
     if (!error_.empty()) return error_;
+    constexpr float kLargestFactor = 4294967296.0F;  // 2^32
+    if (has_result && !(factor >= 1 && factor <= kLargestFactor))
+      return "has an output scale that is below its scale or more than 2^32 times its scale";
     if (has_result && std::fmod(static_cast<float>(shift), factor) != 0)
       return "has a zero point that is not a multiple of the number by which the node divides";
     // Version 1 of Trunc does not clamp its result, so the result can need one bit more than the output type has.

@@ -90,6 +90,23 @@ TEST(ImportQonnx, AcceptsOldDomainNamesAndTheNewNameOfTheQuantOperator) {
     }
 }
 
+TEST(ImportQonnx, RefusesTruncNodesWhoseOutputScaleDoesNotFit) {
+  const auto with_scale = [](float scale) {
+    OnnxModel m = quantised_layer();
+    m.floats("t.scale", {}, {0.5F});
+    m.floats("t.zero", {}, {4});
+    m.floats("t.from", {}, {4});
+    m.floats("t.result", {}, {scale});
+    m.floats("t.to", {}, {3});
+    m.node("Trunc", {"y", "t.scale", "t.zero", "t.from", "t.result", "t.to"}, "t", "qonnx.custom_op.general");
+    m.output("t");
+    return m;
+  };
+  EXPECT_TRUE(compiled(with_scale(1.0F)).ok());
+  for (const float scale : {0.25F, 1e-30F, 1e30F})
+    expect_refused(with_scale(scale), {"Trunc 't'", "has an output scale that is below its scale"});
+}
+
 TEST(ImportQonnx, RefusesQuantNodesWithInvalidParameters) {
   const OnnxModel good = quantised_layer();
   expect_refused(with_float(good, "q.scale", 0), {"Quant 'q'", "scale must be finite and above 0"});
