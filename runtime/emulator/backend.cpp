@@ -60,6 +60,7 @@ Result<std::string> machine_of(const plan::Cluster& cluster, Fidelity fidelity, 
     made.gigabits_per_second = cable.gigabits_per_second;
     made.latency_ns = cable.latency_ns;
   }
+  MILLRACE_TRY(exchange_plugs(topology));
   const std::string text = to_text(topology);
   MILLRACE_TRY(parse_topology(text));  // checks names and bounds
   return text;

@@ -59,17 +59,25 @@ Result<Topology::Card> parse_card(const std::vector<std::string_view>& words) {
   return card;
 }
 
-Result<Topology::End> parse_end(std::string_view text, const Topology& topology) {
+Result<Topology::End> parse_end(std::string_view text) {
   Topology::End end;
   const auto dot = text.find('.');
   if (dot == std::string_view::npos || !parse_number(text.substr(0, dot), end.card) ||
       !parse_number(text.substr(dot + 1), end.connector))
     return wrong("a cable's end must be CARD.CONNECTOR, two numbers, not '" + std::string(text) + "'");
-  if (end.card >= topology.cards.size()) return wrong("cable end '" + std::string(text) + "' names no card");
   if (end.connector >= kMaxConnectors)
     return wrong("cable end '" + std::string(text) + "': connectors are 0 to " +
                  std::to_string(kMaxConnectors - 1));
   return end;
+}
+
+std::string to_text(const Topology::End& end) {
+  return std::to_string(end.card) + "." + std::to_string(end.connector);
+}
+
+Status check_end(const Topology::End& end, const Topology& topology) {
+  if (end.card < topology.cards.size()) return {};
+  return wrong("cable end '" + to_text(end) + "' names no card");
 }
 
 /// Returns the cable whose number is the first word after the record's name. Cables are numbered from 0 in the order of
@@ -131,12 +139,22 @@ Status parse_pace(std::string_view word, std::string_view number, Topology::Opti
   return {};
 }
 
+Status parse_swap(std::string_view ends, Topology::Options& options) {
+  const auto slash = ends.find('/');
+  MILLRACE_ASSIGN(const Topology::End from, parse_end(ends.substr(0, slash)));
+  MILLRACE_ASSIGN(const Topology::End to,
+                  parse_end(slash == std::string_view::npos ? std::string_view() : ends.substr(slash + 1)));
+  options.swaps.emplace_back(from, to);
+  return {};
+}
+
 Status parse_option(std::string_view word, Topology::Options& options) {
   using std::chrono::milliseconds, std::chrono::nanoseconds;
   const auto equals = word.find('=');
   const auto name = word.substr(0, equals);
   if (name == "pace" && equals != std::string_view::npos)
     return parse_pace(word, word.substr(equals + 1), options);
+  if (name == "swap" && equals != std::string_view::npos) return parse_swap(word.substr(equals + 1), options);
   std::uint32_t value = 0;
   if (equals == std::string_view::npos || !parse_number(word.substr(equals + 1), value) || value > 600'000)
     return wrong("option '" + std::string(word) + "' is not NAME=NUMBER with a number up to 600000");
@@ -162,7 +180,8 @@ Status parse_option(std::string_view word, Topology::Options& options) {
                  "manners (kind or hardware), program_time, "
                  "cable_time, reset_time, call_timeout (> 0), "
                  "sync_cost, start_cost, register_cost, spin, "
-                 "rtl (0 or 1), pace (>= 1)");
+                 "rtl (0 or 1), pace (>= 1), "
+                 "swap (CARD.CONNECTOR/CARD.CONNECTOR)");
   }
   return {};
 }
@@ -173,11 +192,8 @@ std::string to_text(const Topology& topology) {
   std::string text = kFirstRecord;
   for (const auto& card : topology.cards)
     text += ";card " + card.name + " " + card.device + " " + std::to_string(card.memory_bytes);
-  const auto end = [](const Topology::End& e) {
-    return std::to_string(e.card) + "." + std::to_string(e.connector);
-  };
   for (const auto& cable : topology.cables) {
-    text += ";cable " + end(cable.a) + " " + end(cable.b);
+    text += ";cable " + to_text(cable.a) + " " + to_text(cable.b);
     if (cable.gigabits_per_second > 0)
       text += " " + as_text(cable.gigabits_per_second) + " " + as_text(cable.latency_ns);
   }
@@ -220,6 +236,23 @@ Status parse_options(std::string_view text, Topology::Options& options) {
   return {};
 }
 
+Status exchange_plugs(Topology& topology) {
+  for (const auto& [from, to] : topology.options.swaps) {
+    MILLRACE_TRY(check_end(from, topology));
+    MILLRACE_TRY(check_end(to, topology));
+    for (Topology::Cable& cable : topology.cables)
+      for (Topology::End* const end : {&cable.a, &cable.b}) {
+        if (*end == from) {
+          *end = to;
+        } else if (*end == to) {
+          *end = from;
+        }
+      }
+  }
+  topology.options.swaps.clear();
+  return {};
+}
+
 Result<Topology> parse_topology(std::string_view text) {
   Topology topology;
   const auto records = split(text, ';');
@@ -237,12 +270,14 @@ Result<Topology> parse_topology(std::string_view text) {
         return wrong("more than " + std::to_string(kMaxCards) +
                      " cards; use fewer cards, or start one rank on each of several hosts");
     } else if ((words.size() == 3 || words.size() == 5) && words[0] == "cable") {
-      MILLRACE_ASSIGN(const auto a, parse_end(words[1], topology));
-      MILLRACE_ASSIGN(const auto b, parse_end(words[2], topology));
-      for (const auto& end : {a, b})
+      MILLRACE_ASSIGN(const auto a, parse_end(words[1]));
+      MILLRACE_ASSIGN(const auto b, parse_end(words[2]));
+      for (const auto& end : {a, b}) {
+        MILLRACE_TRY(check_end(end, topology));
         if (!used.insert({end.card, end.connector}).second)
           return wrong("card " + std::to_string(end.card) + " has two cables on connector " +
                        std::to_string(end.connector));
+      }
       topology.cables.push_back({a, b});
       auto& cable = topology.cables.back();
       if (words.size() == 5 &&
@@ -259,6 +294,8 @@ Result<Topology> parse_topology(std::string_view text) {
       MILLRACE_TRY(parse_faults(words, topology));
     } else if (!words.empty() && words[0] == "options") {
       MILLRACE_TRY(parse_options(records[i].substr(words[0].size()), topology.options));
+      if (!topology.options.swaps.empty())
+        return wrong("option swap is allowed only in MILLRACE_EMULATION_OPTIONS");
     } else {
       return wrong("record '" + std::string(records[i]) + "' is not a card, cable, udp, faults or options");
     }

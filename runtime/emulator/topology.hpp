@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/result.hpp"
@@ -46,6 +47,9 @@ struct Topology {
     std::chrono::microseconds spin{0};             // how long cards and waiters poll before they sleep
     bool rtl = false;                              // whether cards simulate the generated SystemVerilog
     double pace = 0;  // cards and cables take this many times their predicted time; 0: as fast as they can
+    // Pairs of connectors whose plugs are exchanged, so that the cabling differs from the cluster file. Parsed ends may
+    // name cards that do not exist; exchange_plugs() refuses them.
+    std::vector<std::pair<End, End>> swaps;
     bool operator==(const Options&) const = default;
   };
   std::vector<Card> cards;  // in the order of their XRT index
@@ -53,6 +57,10 @@ struct Topology {
   Options options;
   bool operator==(const Topology&) const = default;
 };
+
+/// Exchanges the plugs of the connectors in options.swaps, in their order, and clears options.swaps. to_text() writes no swaps. Returns kInvalidInput
+/// if a swap names a card that does not exist.
+Status exchange_plugs(Topology& topology);
 
 std::string to_text(const Topology& topology);
 
@@ -62,7 +70,7 @@ Result<Topology> parse_topology(std::string_view text);
 
 /// Parses options such as "program_time=2500 call_timeout=200" and refuses unknown words and values out of range. Times
 /// are in milliseconds, spin is in microseconds, costs are in nanoseconds, rtl is 0 or 1, pace is a number of at least 1,
-/// manners is kind or hardware. With manners=hardware, times that the text does not give have the values of hardware.
+/// manners is kind or hardware, swap is CARD.CONNECTOR/CARD.CONNECTOR. With manners=hardware, times that the text does not give have the values of hardware.
 Status parse_options(std::string_view text, Topology::Options& options);
 
 }  // namespace millrace::runtime::emulator

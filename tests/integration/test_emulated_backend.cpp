@@ -160,6 +160,22 @@ TEST(EmulatedTopology, OptionMannersHardwareSetsTheDelaysOfHardwareUnlessTheText
   EXPECT_EQ(*parsed, topology);
 }
 
+TEST(EmulatedTopology, ExchangesPlugsAndMovesThemToEmptyConnectors) {
+  emulator::Topology topology;
+  topology.cards = {{"a", "ku060", 4096}, {"b", "ku060", 4096}};
+  topology.cables = {{{0, 0}, {1, 0}}, {{0, 1}, {1, 1}}};
+  ASSERT_TRUE(emulator::parse_options("swap=1.0/1.1 swap=0.0/0.5", topology.options).ok());
+  ASSERT_TRUE(emulator::exchange_plugs(topology).ok());
+  EXPECT_EQ(topology.cables[0].a, (emulator::Topology::End{0, 5}));
+  EXPECT_EQ(topology.cables[0].b, (emulator::Topology::End{1, 1}));
+  EXPECT_EQ(topology.cables[1].a, (emulator::Topology::End{0, 1}));
+  EXPECT_EQ(topology.cables[1].b, (emulator::Topology::End{1, 0}));
+  ASSERT_TRUE(emulator::parse_options("swap=2.0/0.0", topology.options).ok());
+  const Status refused = emulator::exchange_plugs(topology);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message().find("'2.0' names no card"), std::string::npos);
+}
+
 TEST(EmulatedTopology, RefusesMalformedText) {
   const std::string head = "millrace-emulation 1;card a ku060 4096;card b ku060 4096";
   ASSERT_TRUE(emulator::parse_topology(head).ok());
@@ -202,6 +218,9 @@ TEST(EmulatedTopology, RefusesMalformedText) {
       {head + ";options spin=-1", "NAME=NUMBER"},
       {head + ";options call_timeout=0", "zero"},
       {head + ";options program_time=99999999", "NAME=NUMBER"},
+      {head + ";options swap=0.0/1.0", "only in MILLRACE_EMULATION_OPTIONS"},
+      {head + ";options swap=0.0", "CARD.CONNECTOR"},
+      {head + ";options swap=0.0/0.64", "connectors are 0 to 63"},
   };
   for (const auto& [text, message] : cases) {
     const auto parsed = emulator::parse_topology(text);
