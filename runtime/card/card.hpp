@@ -153,6 +153,10 @@ class Card {
 
   /// Reads the board's sensors, which is slow. Any thread may call it.
   virtual Sensors sensors() { return {}; }
+
+  /// Returns how many bytes of the host's memory the card can access, as `xbutil configure --host-mem` sets them up.
+  /// Returns nothing if XRT does not say, as for emulated cards and for images that do not use host memory.
+  virtual std::optional<std::uint64_t> host_memory_bytes() { return std::nullopt; }
 };
 
 /// Identifies a device by its PCIe address or, if `bdf` is empty, by XRT's index.

@@ -35,6 +35,14 @@ std::optional<double> number_of(std::string_view text) {
   return whole && std::isfinite(out) ? std::optional(out) : std::nullopt;
 }
 
+/// Reads a number such as "0x40000000". Returns 0 for any other text.
+std::uint64_t hexadecimal(std::string_view text) {
+  std::uint64_t value = 0;
+  if (!text.starts_with("0x")) return 0;
+  const auto [end, code] = std::from_chars(text.data() + 2, text.data() + text.size(), value, 16);
+  return code == std::errc() && end == text.data() + text.size() ? value : 0;
+}
+
 }  // namespace
 
 std::optional<double> power_watts_of(std::string_view electrical) {
@@ -52,6 +60,21 @@ std::optional<double> hottest_celsius_of(std::string_view thermal) {
       hottest = std::max(hottest.value_or(*celsius), *celsius);
   }
   return hottest;
+}
+
+std::optional<std::uint64_t> host_memory_bytes_of(std::string_view memory) {
+  const json::value document = parsed(memory);
+  const json::value* node = find(document, "board");
+  if (node != nullptr) node = find(*node, "memory");
+  if (node != nullptr) node = find(*node, "memories");
+  std::optional<std::uint64_t> bytes;
+  if (node == nullptr || !node->is_array()) return bytes;
+  for (const json::value& bank : node->as_array()) {
+    if (!text_of(bank, "tag").starts_with("HOST[")) continue;
+    const bool enabled = text_of(bank, "enabled") == "true";
+    bytes = bytes.value_or(0) + (enabled ? hexadecimal(text_of(bank, "range_bytes")) : 0);
+  }
+  return bytes;
 }
 
 }  // namespace millrace::runtime::card

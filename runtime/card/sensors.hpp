@@ -1,6 +1,7 @@
-// A board's sensor values, parsed from the JSON that XRT reports. Private to this folder and its tests.
+// A board's sensor values and its host memory, parsed from the JSON that XRT reports. Private to this folder and its tests.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string_view>
 
@@ -12,5 +13,9 @@ std::optional<double> power_watts_of(std::string_view electrical);
 
 /// Parses xrt::info::device::thermal and returns the hottest sensor, or nothing if no sensor is present.
 std::optional<double> hottest_celsius_of(std::string_view thermal);
+
+/// Parses xrt::info::device::memory and returns the bytes of host memory that the card can access: the banks HOST[…] that
+/// are enabled. Returns nothing if XRT reports no such bank, as on a platform or an image without host memory.
+std::optional<std::uint64_t> host_memory_bytes_of(std::string_view memory);
 
 }  // namespace millrace::runtime::card

@@ -345,6 +345,10 @@ class XrtCard final : public Card {
             power_watts_of(info_of<xrt::info::device::electrical>(device_))};
   }
 
+  std::optional<std::uint64_t> host_memory_bytes() override {
+    return host_memory_bytes_of(info_of<xrt::info::device::memory>(device_));
+  }
+
  private:
   /// Aborts all runs. XRT's driver resets the units that execute them.
   Status abort_runs() {

@@ -1,4 +1,5 @@
-// Tests the parser of XRT's sensor reports for a board. The formats are those of sensor.cpp in XRT 2.13.
+// Tests the parsers of XRT's reports of a board's sensors and memories. The formats are those of sensor.cpp and
+// info_memory.cpp in XRT 2.13.
 #include <gtest/gtest.h>
 
 #include "runtime/card/sensors.hpp"
@@ -30,6 +31,25 @@ TEST(Sensors, TemperatureIsTheHighestReadingOfAllPresentSensors) {
                            R"({"thermals":{"error_msg":"Information unavailable"}})",
                            R"({"thermals":[{"temp_C":"warm","is_present":"true"}]})", "null", "", "]"})
     EXPECT_FALSE(hottest_celsius_of(text).has_value()) << text;
+}
+
+TEST(Sensors, HostMemoryIsWhatIsEnabledOrAbsentWithoutABank) {
+  const auto report = [](const std::string& banks) {
+    return R"({"board":{"memory":{"memories":[)" + banks + "]}}}";
+  };
+  const std::string card =
+      R"({"type":"MEM_DDR4","tag":"bank0","enabled":"true","range_bytes":"0x400000000"},)";
+  const std::string host =
+      R"({"type":"MEM_DRAM","tag":"HOST[0]","enabled":"true","range_bytes":"0x40000000"})";
+  EXPECT_EQ(host_memory_bytes_of(report(card + host)), 1ULL << 30U);
+  EXPECT_EQ(host_memory_bytes_of(
+                report(card + R"({"tag":"HOST[0]","enabled":"false","range_bytes":"0x40000000"})")),
+            0U)
+      << "a bank that is not enabled";
+  EXPECT_EQ(host_memory_bytes_of(report(R"({"tag":"HOST[0]","enabled":"true","range_bytes":"1 GB"})")), 0U);
+  EXPECT_FALSE(host_memory_bytes_of(report(card.substr(0, card.size() - 1))).has_value());
+  for (const char* text : {"", "{}", "[]", R"({"board":{"memory":{"memories":7}}})", R"({"error_msg":"no"})"})
+    EXPECT_FALSE(host_memory_bytes_of(text).has_value()) << text;
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ class xclbin {
 };
 
 namespace info {
-enum class device : unsigned { bdf, name, electrical, thermal };
+enum class device : unsigned { bdf, name, electrical, thermal, memory };
 }  // namespace info
 
 class device {
