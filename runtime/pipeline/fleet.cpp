@@ -83,11 +83,14 @@ std::string Fleet::describe(std::uint32_t position) const {
 }
 
 Status Fleet::open(const CardSource& source) {
-  for (std::uint32_t position = 0; position < size(); ++position) {
-    auto opened = source.open(cluster_card(position), binding_.cards[position].card);
-    if (!opened.ok()) return opened.error().within(describe(position));
-    cards_[position].card = std::move(*opened);
-  }
+  for (std::uint32_t position = 0; position < size(); ++position) MILLRACE_TRY(open(source, position));
+  return {};
+}
+
+Status Fleet::open(const CardSource& source, std::uint32_t position) {
+  auto opened = source.open(cluster_card(position), binding_.cards[position].card);
+  if (!opened.ok()) return opened.error().within(describe(position));
+  cards_[position].card = std::move(*opened);
   return {};
 }
 

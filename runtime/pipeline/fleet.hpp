@@ -36,6 +36,7 @@ class Fleet {
 
   /// Opens the cards. Error messages name the endpoint (the plan's name for the card) and the card.
   Status open(const CardSource& source);
+  Status open(const CardSource& source, std::uint32_t position);
 
   /// Loads the image onto the card. Different cards may be loaded at once. A failure releases the card. If a reset of the
   /// card kept its image (`image_stays`), XRT does not program the card again, and the card is not counted as programmed.
@@ -92,6 +93,7 @@ class Fleet {
   CardStatus describe_card(std::uint32_t position) const;
   LinkStatus describe_link(std::uint32_t link) const;
   std::uint32_t links() const { return static_cast<std::uint32_t>(binding_.channels.size()); }
+  const Binding& binding() const { return binding_; }
 
   /// Returns the card's whole status. Reads registers, so it waits for hung cards. Any thread may call it after open().
   CardStatus card_status(std::uint32_t position);

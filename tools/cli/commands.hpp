@@ -163,6 +163,9 @@ struct DevicesCommand {
   Common common;
   std::filesystem::path cluster;
   bool check = false;
+  std::filesystem::path deployment;         // with `check`: load it, and check the cables that it uses
+  bool allow_plugins = false;               // run the code of plugins that the deployment contains
+  std::chrono::milliseconds timeout{5000};  // with `deployment`: for the channels to come up
   // The faults that a running server shall give to a UDP cable between its emulated cards, as "CABLE:KEY=VALUE,…". The
   // text "CABLE" alone removes the cable's faults.
   std::string impair;

@@ -1,5 +1,5 @@
-// `millrace devices`: lists the cards of the cluster file and those that XRT finds. --check opens each card.
-// --impair changes the cables of a running server instead (impair.cpp).
+// `millrace devices`: lists the cards of the cluster file and those that XRT finds. --check opens each card. With a
+// deployment, --check also tests the cables (preflight.cpp). --impair changes the cables of a running server instead (impair.cpp).
 //
 // The keys of the JSON output are schema, emulated, devices[] (index, name, bdf, kind, shell, memory_bytes, image,
 // state, problem), cables[] (name, ends). The states are ready, missing (XRT does not find the card), failed.
@@ -13,6 +13,7 @@
 #include "runtime/plan/cluster.hpp"
 #include "tools/cli/commands.hpp"
 #include "tools/cli/impair.hpp"
+#include "tools/cli/preflight.hpp"
 
 namespace millrace::cli {
 
@@ -138,8 +139,8 @@ void print_text(const std::vector<Row>& rows, const plan::Cluster& cluster, bool
         << (cable.limit.empty() ? "" : ", limited by " + cable.limit) << '\n';
   }
   if (checked && !cluster.cables.empty()) {
-    out << "cables are listed as in the cluster file; "
-           "they are tested when a model is loaded, because XRT shows a link only after an image is loaded\n";
+    out << "cables are listed as in the cluster file; to test them, add --deployment DIR, "
+           "because a cable works only between cards that are programmed\n";
   }
 }
 
@@ -147,6 +148,7 @@ void print_text(const std::vector<Row>& rows, const plan::Cluster& cluster, bool
 
 Status run(const DevicesCommand& command, std::ostream& out) {
   if (!command.impair.empty()) return impair(command, out);
+  if (!command.deployment.empty()) return preflight(command, out);
   plan::Cluster cluster;
   cluster.name = "this machine";
   if (!command.cluster.empty()) {

@@ -386,6 +386,19 @@ void add_devices(Builder& builder, DevicesCommand& c) {
   sub->add_option("--cluster", c.cluster, cluster_help("needed for emulated cards"));
   auto* const check =
       sub->add_flag("--check", c.check, "Open every card and compare it with the cluster file");
+  auto* const deployment =
+      sub->add_option("--deployment", c.deployment,
+                      "With --check: program the cards with this deployment, check its cables and send "
+                      "probe frames. Without --cluster, the emulated cards that the deployment needs")
+          ->needs(check);
+  sub->add_flag("--allow-plugins", c.allow_plugins,
+                "With --deployment: run the code of plugins that the deployment contains, with your rights")
+      ->needs(deployment);
+  sub->add_option_function<std::uint32_t>(
+         "--timeout-ms", [&c](std::uint32_t ms) { c.timeout = std::chrono::milliseconds(ms); },
+         "With --deployment: longest wait until all cables are up (default: 5000)")
+      ->needs(deployment)
+      ->check(whole(1, kMost32));
   auto* const impair =
       sub->add_option(
              "--impair", c.impair,
