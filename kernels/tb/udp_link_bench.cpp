@@ -137,6 +137,8 @@ class UdpLinkRow {
   bool loop_ = false, happened_ = false, flush_ = false, send_enable_ = false, receive_enable_ = false,
        lost_seen_ = false,
        unsettled_ = false;  // unsettled: an end was restarted, and not all ends have the new epoch
+  bool forgetful_ =
+      false;  // the sender that is restarted forgets its generation and tells nobody that it stops
   End restarted_ = End::kSender;
   std::uint32_t epoch_ = 0xffff'fffd, peer_epoch_ = 0xffff'fffd, generation_ = 0xffff'fff0,
                 incarnation_ = 0xffff'fff0;
@@ -219,7 +221,7 @@ void UdpLinkRow::begin_script() {
   if (flush_) ++epoch_;
   event_ = static_cast<LinkEvent>(rng_.between(0, 4));
   loop_ = rng_.chance(0.3) && event_ != LinkEvent::kViolate;
-  happened_ = lost_seen_ = unsettled_ = false;
+  happened_ = lost_seen_ = unsettled_ = forgetful_ = false;
   restart_until_ = peer_epoch_at_ = own_epoch_at_ = 0;
   socket_ = static_cast<std::uint16_t>(rng_.between(0, 15));
   tag_ = static_cast<std::uint8_t>(rng_.between(0, 15));
@@ -536,8 +538,14 @@ void UdpLinkRow::happen() {
     case LinkEvent::kRestart:
       unsettled_ = true;
       restarted_ = static_cast<End>(rng_.between(0, loop_ ? 1 : 3));
+      forgetful_ = (restarted_ == End::kSender || restarted_ == End::kPeerSender) && rng_.chance(0.3);
       restart(false);
       restart_until_ = later(1, 4'000);
+      // The receiver notices only by the silence that the sender has stopped.
+      if (forgetful_)
+        restart_until_ +=
+            kDrainCycles +
+            kTickCycles * static_cast<std::uint64_t>(3 * parameters_["KEEPALIVE"] + parameters_["SILENCE"]);
       break;
     default:
       break;
@@ -548,6 +556,11 @@ void UdpLinkRow::happen() {
 /// Takes an end out of service, or brings it back. After the end is back, the epoch changes, which discards
 /// all frames, because frames may have lost a part.
 void UdpLinkRow::restart(bool on) {
+  if (forgetful_) {
+    impairment_.outage = !on;
+    forth_.set(impairment_, now_);
+    back_.set(impairment_, now_);
+  }
   if (restarted_ == End::kSender) send_enable_ = on;
   if (restarted_ == End::kReceiver) receive_enable_ = on;
   if (!on) {
@@ -555,9 +568,12 @@ void UdpLinkRow::restart(bool on) {
     if (restarted_ == End::kPeerReceiver) receiver_->stop();
     return;
   }
-  if (restarted_ == End::kSender) ++generation_;
+  if (restarted_ == End::kSender && !forgetful_) ++generation_;
   if (restarted_ == End::kReceiver) next_incarnation(incarnation_);
-  if (restarted_ == End::kPeerSender) sender_->start(++peer_generation_, peer_epoch_, now_);
+  if (restarted_ == End::kPeerSender) {
+    if (!forgetful_) ++peer_generation_;
+    sender_->start(peer_generation_, peer_epoch_, now_);
+  }
   if (restarted_ == End::kPeerReceiver) receiver_->start(next_incarnation(peer_incarnation_), peer_epoch_);
   restart_until_ = 0;
   own_epoch_at_ = later(1, 8'000);
@@ -595,8 +611,8 @@ void UdpLinkRow::change_peer_epoch() {
 ForgedDatagram UdpLinkRow::forge() {
   ForgedDatagram forged;
   link::Datagram& d = forged.datagram;
-  const auto kind = rng_.between(0, 9);
-  const bool to_sender = kind >= 5;
+  const auto kind = rng_.between(0, 10);
+  const bool to_sender = kind >= 5 && kind <= 9;
   forged.port = to_sender ? 0 : 1;
   d.channel = to_sender ? link::ChannelId{1, 2, tag_} : link::ChannelId{2, 1, tag_};
   d.type = to_sender ? link::Type::kState : link::Type::kData;
@@ -648,6 +664,12 @@ ForgedDatagram UdpLinkRow::forge() {
     case 8:  // an earlier receiver
       d.incarnation = d.incarnation == 1 ? 0xffff'ffffU : d.incarnation - 1;
       d.next += 5;
+      break;
+    case 10:  // delayed since before the receiver went into service, when the plan was another one
+      d.type = link::Type::kGreeting;
+      d.incarnation = rng_.chance(0.5) || d.incarnation == 1 ? 0 : d.incarnation - 1;
+      d.packet_bytes = packet_bytes_;
+      d.credits = credits_ + 1;
       break;
     default:  // exactly what is allowed
       break;

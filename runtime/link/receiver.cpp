@@ -85,19 +85,21 @@ void Receiver::accept_greeting(const Datagram& datagram, Time now) {
     ++counters_.drops.generation;
     return;
   }
+  if (datagram.incarnation != incarnation_) {
+    // The greeting may be older than this receiver, and its number and settings with it. So they count only if the sender
+    // has seen the receiver's incarnation. A sender that this receiver knows has seen it already. If a known sender was
+    // silent for long, it has started again with the same generation.
+    if (known && !is_silent(now)) {
+      ++counters_.drops.generation;
+    } else {
+      if (known) greeted_ = false;  // packets that have arrived stay valid
+      opening_for_ = datagram.generation;
+    }
+    return;
+  }
   if (datagram.packet_bytes != settings_.packet_bytes || datagram.credits != settings_.credits) {
     ++counters_.drops.violation;
     if (violation_ == Violation::kNone) violation_ = Violation::kSettings;
-    return;
-  }
-  if (datagram.incarnation != incarnation_) {
-    // The greeting may be older than this receiver, and its number with it. So the number counts only if the sender has
-    // seen the receiver's incarnation. A sender that this receiver knows has seen it already.
-    if (known) {
-      ++counters_.drops.generation;
-    } else {
-      opening_for_ = datagram.generation;
-    }
     return;
   }
   heard_ = now;

@@ -77,7 +77,7 @@ module mr_udp_receive #(
 
   // Service
   logic        in_service, wanted, starts, stops, greeted, known, closing, opening;
-  logic        newer, silent, greets, fits, renews, refuses, restarts;
+  logic        newer, silent, greets, informed, fits, renews, refuses, restarts;
   logic [31:0] own, generation, sender_epoch, opening_for;
   logic [15:0] id_source, id_destination;
   logic [3:0]  id_tag;
@@ -164,9 +164,10 @@ module mr_udp_receive #(
   assign newer    = (($signed(card_epoch - sender_epoch)) < 0);  // the sender has already discarded the packets of this epoch
   assign known    = greeted && (h_generation == generation);
   assign greets   = control && (h_type == GREETING) && in_service && !(greeted && ($signed(h_generation - generation) < 0) && !silent);
+  assign informed = greets && (h_receiver == own);  // the sender has seen this receiver's incarnation
   assign fits     = (h_offset == 32'(packet_bytes)) && (h_credits == 32'(credits));
-  assign renews   = greets && fits && (h_receiver == own) && !known;
-  assign refuses  = greets && !fits;
+  assign renews   = informed && fits && !known;
+  assign refuses  = informed && !fits;
 
   // States
   localparam logic [31:0] LEAST = 32'd1;
@@ -227,11 +228,13 @@ module mr_udp_receive #(
 
       // Greetings
       if (control && h_type == SENDER_CLOSED && known) greeted <= 1'b0;
-      if (greets && fits && h_receiver != own && !known) begin
+      // If a known sender was silent for long, it has started again with the same generation.
+      if (greets && !informed && !(known && !silent)) begin
         opening     <= 1'b1;
         opening_for <= h_generation;
+        if (known) greeted <= 1'b0;
       end else if (opening && (!c_valid || c_ready)) opening <= 1'b0;
-      if (greets && fits && h_receiver == own) begin
+      if (informed && fits) begin
         heard_at   <= us;
         greeted    <= 1'b1;
         generation <= h_generation;

@@ -236,6 +236,40 @@ TEST(LinkReceiver, RefusesAGreetingWithSettingsThatDifferFromItsOwn) {
   EXPECT_FALSE(b.sent());
 }
 
+TEST(LinkReceiver, AGreetingOlderThanTheReceiverIsNoViolationWhateverItsSettings) {
+  Bench b;
+  b.receiver.start(kIncarnation, 9);
+  b.greet(3, 9, 0, 7, kIncarnation - 1);  // sent under an earlier plan
+  EXPECT_EQ(b.receiver.violation(), Violation::kNone);
+  ASSERT_EQ(b.sent()->type, Type::kReceiverOpened);
+  b.greet();
+  EXPECT_EQ(b.sent()->type, Type::kState);
+  b.greet(3, 9, 0, 7, 0);
+  EXPECT_EQ(b.receiver.violation(), Violation::kNone);
+  EXPECT_FALSE(b.sent());
+}
+
+TEST(LinkReceiver, AcceptsASilentSenderThatStartsAgainWithTheSameGeneration) {
+  Bench b;
+  b.bring_up();
+  b.data(0);
+  b.data(1);
+  EXPECT_EQ(b.take(), (Numbers{0, 1}));
+  b.now += 800ms;
+  b.greet(3, 9, 0, 8, 0);
+  EXPECT_EQ(b.receiver.counters().drops.generation, 1u) << "the sender may still be in service";
+  while (b.sent()) continue;
+  b.now += 100ms;
+  b.greet(3, 9, 0, 8, 0);
+  ASSERT_EQ(b.sent()->type, Type::kReceiverOpened);
+  b.greet();
+  const auto state = b.sent();
+  ASSERT_EQ(state->type, Type::kState);
+  EXPECT_EQ(state->next, 0u) << "the restarted sender counts its packets from 0 again";
+  b.data(0);
+  EXPECT_EQ(b.take(), Numbers{0});
+}
+
 TEST(LinkReceiver, DropsDataOfOtherGenerationsAndEpochs) {
   Bench b;
   b.bring_up();
