@@ -196,7 +196,7 @@ class DeploymentWriter {
             compute_unit(input ? abi::kIngressKernel : abi::kEgressKernel, partition.name, port.name, copy++);
       } else {
         made.kind = input ? PortKind::kLinkReceive : PortKind::kLinkSend;
-        rooms_[links] = {channel.packet_bytes, channel.credits};
+        rooms_[links] = {channel.packet_bytes, channel.credits, channel.transport == Transport::kUdp};
         made.link_index = links++;
       }
       out.ports.push_back(std::move(made));
@@ -343,11 +343,14 @@ class DeploymentWriter {
       VitisImage made{image.name, partition, {}, &device(place), {}, {}};
       for (const auto& one : out_.plan.partitions)
         if (one.name == partition) made.region = one.region;
-      made.udp =
-          std::any_of(out_.plan.channels.begin(), out_.plan.channels.end(), [&](const Channel& channel) {
-            return channel.transport == Transport::kUdp &&
-                   (channel.producer.partition == partition || channel.consumer.partition == partition);
-          });
+      for (const Channel& channel : out_.plan.channels) {
+        if (channel.transport != Transport::kUdp) continue;
+        for (const PortRef& end : {channel.producer, channel.consumer}) {
+          if (end.partition != partition) continue;
+          ++made.udp_ports;
+          made.udp_credits = std::max(made.udp_credits, channel.credits);
+        }
+      }
       if (const auto design = designs_.find(partition); design != designs_.end())
         made.placed = placement(design->second, device(place));
       // A Vitis kernel contains the top module of one partition only.

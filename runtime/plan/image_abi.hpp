@@ -160,6 +160,19 @@ enum class LinkState : std::uint32_t {
   kLost = 4,      // the other end answered before, and does not answer now
 };
 
+// Images with UDP links have at most kMaxUdpPorts rows, and further registers for row i at kUdpTable + i * kUdpRowBytes.
+// They are written like the row itself, before kLinkEnable. Emulated cards do not have them.
+inline constexpr std::uint32_t kUdpTable = 0x500;
+inline constexpr std::uint32_t kUdpRowBytes = 0x10;
+inline constexpr std::uint32_t kMaxUdpPorts = 16;
+inline constexpr std::uint32_t kUdpEndpoints =
+    0x0;  // rw: bits 0 to 15 the source of the channel's data, bits 16 to 31 the destination
+inline constexpr std::uint32_t kUdpSocket =
+    0x4;  // rw: the neighbour's index in the network layer's socket table
+inline constexpr std::uint32_t kUdpGeneration =
+    0x8;  // r: how often the port went into service since the card's reset
+inline constexpr std::uint32_t kUdpViolation = 0xc;  // r: link::Violation of the neighbour; 0: none
+
 inline constexpr std::uint32_t kMaxTags = 16;  // most channels in each direction of a cable
 
 }  // namespace millrace::runtime::plan::abi

@@ -32,7 +32,7 @@ const fs::path kSource = tests::source_dir();
 
 /// Returns the SystemVerilog of a top module with the ports that emit/rtl declares for control, supervisor, an input
 /// and an output. With weight readers, the top also has the ports of the parameter unit and of each reader.
-std::string top_text(std::size_t connectors, std::size_t readers = 0) {
+std::string top_text(std::size_t connectors, std::size_t readers = 0, bool udp = false) {
   std::string ports = "  input  logic clk,\n  input  logic rst,\n  output logic error";
   const auto add = [&](bool input, const std::string& range, const std::string& name) {
     ports += std::string(",\n  ") + (input ? "input  logic " : "output logic ") + range + name;
@@ -94,6 +94,18 @@ std::string top_text(std::size_t connectors, std::size_t readers = 0) {
   for (std::size_t i = 0; i < readers; ++i) read_bus("weights" + std::to_string(i));
   for (std::size_t k = 0; k < connectors; ++k) {
     const std::string name = "link" + std::to_string(k);
+    if (udp) {
+      for (const bool received : {false, true}) {
+        const std::string stream = name + (received ? "_rx_" : "_tx_");
+        add(received, "", stream + "tvalid");
+        add(!received, "", stream + "tready");
+        add(received, "[511:0] ", stream + "tdata");
+        add(received, "[63:0] ", stream + "tkeep");
+        add(received, "", stream + "tlast");
+        add(received, "[15:0] ", stream + "tdest");
+      }
+      continue;
+    }
     add(true, "", name + "_up");
     add(false, "", name + "_tx_tvalid");
     add(true, "", name + "_tx_tready");
@@ -118,10 +130,11 @@ class Vitis : public testing::Test {
   }
 
   /// Makes the module of top_text() the top module of the FPGA image.
-  void use_top(std::uint32_t connectors, std::size_t readers = 0) {
-    rtl_["part0_top.sv"] = top_text(connectors, readers);
+  void use_top(std::uint32_t connectors, std::size_t readers = 0, bool udp = false) {
+    rtl_["part0_top.sv"] = top_text(connectors, readers, udp);
     TopInterface top{{{"control", true, false, Master::kNone}, {"supervisor", true, true, Master::kWrite}},
-                     connectors};
+                     connectors,
+                     udp};
     if (readers > 0) top.units.push_back({"parameters", true, true, Master::kRead});
     top.units.push_back({"in0", true, true, Master::kRead});
     top.units.push_back({"out0", true, true, Master::kWrite});
@@ -670,6 +683,105 @@ TEST_F(VitisLinks, ComputeAndAuroraKernelsPassVerilatorLint) {
   lint(folder.path(), "millrace_aurora",
        {"vitis/aurora_u280/millrace_aurora.v", "vitis/aurora_u280/mr_aurora.sv",
         (kSource / "tests/golden/vitis/vendor_cores.sv").string()});
+}
+
+// The following tests check FPGA images with UDP links.
+
+class VitisUdp : public Vitis {
+ protected:
+  VitisUdp() {
+    use_top(2, 0, true);
+    image_.udp_ports = 2;
+    image_.udp_credits = 16;
+  }
+};
+
+/// Expected lines: connectivity_basic_if3.ini of AMD's VNx example, which names the streams of cmac and networklayer.
+TEST_F(VitisUdp, LinkConfigurationConnectsEachConnectorToANetworkLayer) {
+  using Lines = std::vector<std::pair<std::string, std::string>>;
+  auto cfg = parse_cfg(emit().at("vitis/image0/link.cfg"));
+  EXPECT_EQ(cfg.at("connectivity"), (Lines{{"nk", "millrace_image0:1:image0"},
+                                           {"nk", "networklayer:2:networklayer_0,networklayer_1"},
+                                           {"nk", "cmac_0:1:cmac_0"},
+                                           {"nk", "cmac_1:1:cmac_1"},
+                                           {"sp", "image0.m_axi_supervisor:DDR[1]"},
+                                           {"sp", "image0.m_axi_in0:DDR[1]"},
+                                           {"sp", "image0.m_axi_out0:DDR[1]"},
+                                           {"slr", "image0:SLR1"},
+                                           {"sc", "image0.link0_tx:networklayer_0.S_AXIS_sk2nl"},
+                                           {"sc", "networklayer_0.M_AXIS_nl2sk:image0.link0_rx"},
+                                           {"sc", "networklayer_0.M_AXIS_nl2eth:cmac_0.S_AXIS"},
+                                           {"sc", "cmac_0.M_AXIS:networklayer_0.S_AXIS_eth2nl"},
+                                           {"slr", "networklayer_0:SLR2"},
+                                           {"slr", "cmac_0:SLR2"},
+                                           {"sc", "image0.link1_tx:networklayer_1.S_AXIS_sk2nl"},
+                                           {"sc", "networklayer_1.M_AXIS_nl2sk:image0.link1_rx"},
+                                           {"sc", "networklayer_1.M_AXIS_nl2eth:cmac_1.S_AXIS"},
+                                           {"sc", "cmac_1.M_AXIS:networklayer_1.S_AXIS_eth2nl"},
+                                           {"slr", "networklayer_1:SLR2"},
+                                           {"slr", "cmac_1:SLR2"}}));
+  EXPECT_EQ(cfg.at("clock"), (Lines{{"freqHz", "250000000:image0.ap_clk"}}));
+}
+
+TEST_F(VitisUdp, KernelHasStreamsOf512BitsWithDestinationAndPassesLint) {
+  ASSERT_TRUE(tests::installed({"python3", "verilator", "xmllint", "tclsh"}));
+  const TemporaryDirectory folder("millrace-vitis");
+  lay_out(folder.path());
+  lint_kernel(folder.path());
+  const auto files = emit();
+  EXPECT_EQ(beyond_verilog_2001(files.at("vitis/image0/kernel.v")), "");
+  const std::string& xml = files.at("vitis/image0/kernel.xml");
+  EXPECT_NE(xml.find("name=\"link1_rx\" mode=\"read_only\" range=\"0x0\" dataWidth=\"512\""),
+            std::string::npos);
+  EXPECT_NE(xml.find("stream&lt;ap_axiu&lt;512,0,0,16&gt; &gt;"), std::string::npos);
+  const ChildOutcome valid =
+      run({"xmllint", "--noout", "--schema", (kSource / "tests/golden/vitis/kernel.xsd").string(),
+           "vitis/image0/kernel.xml"},
+          folder.path());
+  EXPECT_TRUE(valid.ok()) << valid.output;
+  const ChildOutcome packaged = run({"tclsh", (kSource / "tests/golden/vitis/vivado_stubs.tcl").string(),
+                                     (folder.path() / "vitis/image0/package.tcl").string(), "out.xo"},
+                                    folder.path());
+  EXPECT_TRUE(packaged.ok()) << packaged.output;
+}
+
+TEST_F(VitisUdp, MakefileLinksTheKernelsOfTheNetworkOrSaysWhichIsMissing) {
+  ASSERT_TRUE(tests::installed({"make"}));
+  const TemporaryDirectory folder("millrace-vitis");
+  lay_out(folder.path());
+  const std::string at = "/_x." + device_.platform + "/";
+  const ChildOutcome outcome = run({"make", "-n", "-C", "vitis", "VNX=/vnx"}, folder.path());
+  ASSERT_TRUE(outcome.ok()) << outcome.output;
+  EXPECT_NE(outcome.output.find("userPostSysLinkOverlayTcl=/vnx/Ethernet/post_sys_link.tcl --output "
+                                "image0.xclbin millrace_image0.xo /vnx/NetLayers" +
+                                at + "networklayer.xo /vnx/Ethernet" + at + "cmac_0.xo /vnx/Ethernet" + at +
+                                "cmac_1.xo\n"),
+            std::string::npos)
+      << outcome.output;
+  const ChildOutcome missing =
+      run({"make", "-C", "vitis/image0", "VNX=/vnx", "/vnx/Ethernet" + at + "cmac_1.xo"}, folder.path());
+  EXPECT_FALSE(missing.ok());
+  EXPECT_NE(missing.output.find("cmac_1.xo is missing: build VNx"), std::string::npos) << missing.output;
+}
+
+TEST_F(VitisUdp, ReadmeSaysWhereTheNetworkKernelsComeFromAndWhatCannotBeBuilt) {
+  const auto readme = [&] { return emit().at("vitis/README.md"); };
+  EXPECT_NE(readme().find("networklayer.xo"), std::string::npos);
+  EXPECT_NE(readme().find("https://github.com/Xilinx/xup_vitis_network_example"), std::string::npos);
+  EXPECT_NE(readme().find("This has never been run"), std::string::npos);
+  image_.udp_credits = 65;
+  EXPECT_NE(readme().find("a channel over UDP with 65 credits, but a port in hardware takes at most 64"),
+            std::string::npos);
+  image_.udp_credits = 64;
+  image_.udp_ports = 17;
+  EXPECT_NE(readme().find("17 link ports over UDP, but the link table of such an image has 16"),
+            std::string::npos);
+  image_.udp_ports = 16;
+  EXPECT_EQ(readme().find("Not handed over"), std::string::npos);
+  use_top(3, 0, true);
+  EXPECT_NE(readme().find("on 3 connectors, but AMD's VNx example has kernels for 2"), std::string::npos);
+  use_top(2);
+  EXPECT_NE(readme().find("link ports over UDP and over Aurora"), std::string::npos);
 }
 
 TEST_F(Vitis, RefusesATopModuleWithMoreRegisterInterfacesThanAVitisKernelCanHave) {

@@ -51,6 +51,13 @@ inline constexpr Signal kConnector[] = {{"up", true, 1},
                                         {"rx_tdata", true, generators::kLinkBytes * 8},
                                         {"rx_tlast", true, 1}};
 
+/// The ports of a connector of an image with UDP links: an AXI-Stream to a UDP network layer and one from it. A packet is a
+/// datagram. `tdest` is the neighbour's index in the network layer's socket table.
+inline constexpr Signal kUdpConnector[] = {
+    {"tx_tvalid", false, 1}, {"tx_tready", true, 1},  {"tx_tdata", false, 512}, {"tx_tkeep", false, 64},
+    {"tx_tlast", false, 1},  {"tx_tdest", false, 16}, {"rx_tvalid", true, 1},   {"rx_tready", false, 1},
+    {"rx_tdata", true, 512}, {"rx_tkeep", true, 64},  {"rx_tlast", true, 1},    {"rx_tdest", true, 16}};
+
 enum class Master : std::uint8_t { kNone, kRead, kWrite };
 
 /// A unit inside a partition's top module whose signals are ports of the top.
@@ -65,7 +72,13 @@ struct TopUnit {
 struct TopInterface {
   std::vector<TopUnit> units;
   std::uint32_t connectors = 0;  // a connector's ports are link<k>_…, after the ports of the units
+  bool udp = false;              // whether the connectors are those of UDP links (kUdpConnector)
 };
+
+/// Returns the signals of each connector.
+inline std::span<const Signal> connector_signals_of(const TopInterface& top) {
+  return top.udp ? std::span<const Signal>(kUdpConnector) : std::span<const Signal>(kConnector);
+}
 
 /// Returns the signals of an AXI4 master port of this kind; no signals for kNone.
 inline std::span<const Signal> signals_of(Master master) {

@@ -18,8 +18,12 @@ std::string dataflow_text(const generators::Design& design, const kernels::Progr
 /// Returns the size in bytes of all streamed weights. In memory, the readers' weights follow one another.
 std::uint64_t streamed_bytes(const generators::Netlist& netlist);
 
+/// Whether an image has links and all of them use UDP. An image with links over UDP and Aurora gets the top module of an
+/// image with Aurora links, from which no tool builds an image.
+bool uses_udp(const RtlOptions& options);
+
 /// Returns the names of the library modules that a partition's top module may use.
-std::set<std::string> top_modules();
+std::set<std::string> top_modules(const RtlOptions& options);
 
 struct TopModule {
   std::string text;

@@ -72,7 +72,7 @@ std::vector<std::byte> streamed_section(const generators::Netlist& netlist) {
 Result<Rtl> emit_rtl(const generators::Design& design, const kernels::Program& program,
                      const std::vector<runtime::plan::ImagePort>& ports, const RtlOptions& options) {
   Rtl made;
-  std::set<std::string> modules = top_modules();
+  std::set<std::string> modules = top_modules(options);
   for (const auto& unit : design.netlist.units)
     modules.insert(unit.source.empty() ? unit.instance.module : "mr_handshake_check");
   if (!design.netlist.loads.empty()) modules.insert({"mr_load", "mr_parameters"});

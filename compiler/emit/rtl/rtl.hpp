@@ -19,8 +19,11 @@ namespace millrace::compiler::emit {
 /// The credits and packet size of the communication channel of a link port, as in the communication plan.
 struct LinkRoom {
   std::uint32_t packet_bytes = 1024, credits = 2;
+  bool udp = false;  // whether the channel uses UDP
 };
 
+/// The most packets that a port over UDP has on their way. A port with more credits does not go into service.
+inline constexpr std::uint32_t kMostUdpSlots = 64;
 struct RtlOptions {
   runtime::plan::Device device;
   std::string generator;  // name and version of the compiler: "millrace 0.1.0"

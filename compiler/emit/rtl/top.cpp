@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <boost/json.hpp>
 #include <cmath>
 #include <map>
@@ -21,6 +22,7 @@ using generators::kLinkBytes;
 using generators::kTagBits;
 using generators::kTags;
 constexpr unsigned kPacket = generators::kLinkPacket;
+constexpr std::uint64_t kUdpWord = 64;  // bytes of a word of a UDP network layer
 
 /// A port of the FPGA image, with the network's stream that it belongs to.
 struct End {
@@ -45,7 +47,7 @@ class Top {
       if (unit.master != Master::kNone) header += bus_ports(unit.name + "_axi", signals_of(unit.master));
     }
     for (std::uint32_t k = 0; k < interface.connectors; ++k)
-      header += bus_ports("link" + number(k), kConnector);
+      header += bus_ports("link" + number(k), connector_signals_of(interface));
     json::object values = {{"partition", design_.partition},
                            {"device", clocked(options_.device)},
                            {"generator", options_.generator},
@@ -110,8 +112,11 @@ class Top {
     for (const auto& end : outputs_)
       if (!end.link) out.units.push_back({end.name, true, true, Master::kWrite});
     if (rows_ != 0) out.connectors = connectors();
+    out.udp = udp();
     return out;
   }
+
+  bool udp() const { return rows_ != 0 && uses_udp(options_); }
 
   static std::string connect(const std::string& port, const std::string& name,
                              std::span<const Signal> signals) {
@@ -164,7 +169,15 @@ class Top {
   /// Adds the hub between link ports and connectors. Rows of the link table that belong to other partitions stay idle.
   void add_links(json::object& values) const {
     values["rows"] = rows_;
+    values["udp"] = udp();
+    values["aurora"] = rows_ != 0 && !udp();
     if (rows_ == 0) return;
+    std::uint64_t packet = 0;
+    for (const auto& [row, room] : options_.links) packet = std::max(packet, udp_packet(room));
+    values["udp_packet"] = packet;
+    values["rows3"] = rows_ * 3;
+    values["rows32"] = rows_ * 32;
+    values["rows512"] = rows_ * 512;
     values["rows4"] = rows_ * 4;
     values["rows16"] = rows_ * 16;
     values["rows_word"] = rows_ * kLinkBytes * 8;
@@ -172,7 +185,8 @@ class Top {
     values["connectors"] = connectors();
     std::vector<std::string> links;
     for (std::uint32_t k = 0; k < connectors(); ++k) links.push_back("link" + number(k));
-    for (const Signal& signal : kConnector)
+    for (const Signal& signal :
+         udp() ? std::span<const Signal>(kUdpConnector) : std::span<const Signal>(kConnector))
       values[signal.name] = concatenation(links, (std::string("_") + signal.name).c_str());
     json::array idle;
     for (std::uint32_t row = 0; row < rows_; ++row) {
@@ -191,10 +205,18 @@ class Top {
       return "[" + number(row * width) + "+:" + number(width) + "]";
     };
     return {{"r", "[" + number(row) + "]"},
+            {"r3", bits(3)},
             {"r4", bits(4)},
             {"r16", bits(16)},
+            {"r32", bits(32)},
             {"rword", bits(kLinkBytes * 8)},
-            {"r256", bits(256)}};
+            {"r256", bits(256)},
+            {"r512", bits(512)}};
+  }
+
+  /// Returns the largest packet of a port over UDP in whole words.
+  static std::uint64_t udp_packet(const LinkRoom& room) {
+    return (std::uint64_t{room.packet_bytes} + kUdpWord - 1) / kUdpWord * kUdpWord;
   }
 
   void add_network(json::object& values) const {
@@ -227,19 +249,22 @@ class Top {
     const std::uint64_t words = (std::uint64_t{room.packet_bytes} + kLinkBytes - 1) / kLinkBytes;
     const std::uint64_t credits = std::max<std::uint64_t>(generators::kLeastLinkCredits, room.credits);
     json::object made = bits_of_row(end.row);
-    for (const auto& [key, value] : json::object{{"n", end.name},
-                                                 {"link", end.link},
-                                                 {"lanes", end.stream.lanes},
-                                                 {"bits", end.stream.bits},
-                                                 {"beats", end.stream.beats},
-                                                 {"ebytes", end.port->type.storage_bytes()},
-                                                 {"kind", kind == Kind::kUnsigned  ? 0
-                                                          : kind == Kind::kBipolar ? 2
-                                                                                   : 1},
-                                                 {"axil", connect("axil", end.name, kAxiLite)},
-                                                 {"axi", axi},
-                                                 {"buffer", credits * words},
-                                                 {"credits", credits}})
+    for (const auto& [key, value] :
+         json::object{{"n", end.name},
+                      {"link", end.link},
+                      {"lanes", end.stream.lanes},
+                      {"bits", end.stream.bits},
+                      {"beats", end.stream.beats},
+                      {"ebytes", end.port->type.storage_bytes()},
+                      {"kind", kind == Kind::kUnsigned  ? 0
+                               : kind == Kind::kBipolar ? 2
+                                                        : 1},
+                      {"axil", connect("axil", end.name, kAxiLite)},
+                      {"axi", axi},
+                      {"buffer", credits * words},
+                      {"udp_port_packet", udp_packet(room)},
+                      {"slots", std::clamp<std::uint64_t>(std::bit_ceil(credits), 2, kMostUdpSlots)},
+                      {"credits", credits}})
       made[key] = value;
     return made;
   }
@@ -285,9 +310,20 @@ class Top {
 
 }  // namespace
 
-std::set<std::string> top_modules() {
-  return {"mr_control", "mr_supervisor", "mr_ingress",  "mr_egress",    "mr_fifo",
-          "mr_fork",    "mr_join",       "mr_link_hub", "mr_link_send", "mr_link_receive"};
+bool uses_udp(const RtlOptions& options) {
+  return !options.links.empty() && std::all_of(options.links.begin(), options.links.end(),
+                                               [](const auto& link) { return link.second.udp; });
+}
+
+std::set<std::string> top_modules(const RtlOptions& options) {
+  std::set<std::string> modules{"mr_control", "mr_supervisor", "mr_ingress", "mr_egress",
+                                "mr_fifo",    "mr_fork",       "mr_join"};
+  if (uses_udp(options)) {
+    modules.insert({"mr_udp_hub", "mr_udp_send", "mr_udp_receive"});
+  } else {
+    modules.insert({"mr_link_hub", "mr_link_send", "mr_link_receive"});
+  }
+  return modules;
 }
 
 Result<TopModule> top_module(const Design& design, const std::vector<ImagePort>& ports,

@@ -5,8 +5,10 @@
 #include <cmath>
 #include <cstdio>
 
+#include "compiler/emit/rtl/rtl.hpp"
 #include "compiler/emit/rtl/text.hpp"
 #include "kernels/rtl/library.hpp"
+#include "runtime/plan/image_abi.hpp"
 
 namespace millrace::compiler::emit {
 
@@ -18,6 +20,8 @@ namespace json = boost::json;
 using runtime::plan::Device;
 
 constexpr std::size_t kMaxWindows = 16;  // of 4 KiB each; window i is at i * 0x1000
+
+constexpr std::uint32_t kMostNetworks = 2;  // of VNx: kernels cmac_0 and cmac_1
 
 constexpr std::uint32_t kLanes = 1;  // of the kernel that the template aurora_kernel describes
 
@@ -92,7 +96,7 @@ std::string filled(const std::vector<std::string>& words, const std::string& ind
 std::vector<std::pair<std::string, Signal>> connector_signals(const TopInterface& top) {
   std::vector<std::pair<std::string, Signal>> signals;
   for (std::uint32_t k = 0; k < top.connectors; ++k)
-    for (const Signal& signal : kConnector)
+    for (const Signal& signal : connector_signals_of(top))
       signals.emplace_back("link" + std::to_string(k) + "_" + signal.name, signal);
   return signals;
 }
@@ -115,7 +119,7 @@ json::array kernel_ports(const TopInterface& top) {
   for (const auto& [name, s] : connector_signals(top)) add(s.input, s.width, name);
   // The core of a cable cannot wait, so the top module has no ready signal for received words. AXI-Stream demands such
   // a signal, so the kernel drives it with a constant 1.
-  for (std::uint32_t k = 0; k < top.connectors; ++k)
+  for (std::uint32_t k = 0; k < top.connectors && !top.udp; ++k)
     add(false, 1, "link" + std::to_string(k) + "_rx_tready", "1'b1");
   return ports;
 }
@@ -209,13 +213,25 @@ std::string aurora_folder(const VitisImage& image) {
 }
 
 json::object values_of(const VitisImage& image, const TopInterface& top) {
-  json::array masters = masters_of(top), streams, cables, placed;
-  std::vector<std::string> cable_units;
-  for (std::uint32_t k = 0; k < top.connectors; ++k) {
-    const std::string link = "link" + std::to_string(k);
-    const std::string cable = image.image + "_cable" + std::to_string(k);
+  json::array masters = masters_of(top), streams, cables, networks, placed;
+  std::vector<std::string> cable_units, network_layers;
+  const auto add_streams = [&](std::uint32_t k, unsigned width, unsigned destination) {
     for (const auto& [suffix, mode] : {std::pair("_tx", "write_only"), std::pair("_rx", "read_only")})
-      streams.push_back({{"name", link + suffix}, {"id", masters.size() + streams.size()}, {"mode", mode}});
+      streams.push_back({{"name", "link" + std::to_string(k) + suffix},
+                         {"id", masters.size() + streams.size()},
+                         {"mode", mode},
+                         {"width", width},
+                         {"destination", destination}});
+  };
+  for (std::uint32_t k = 0; k < top.connectors && top.udp; ++k) {
+    add_streams(k, 512, 16);
+    const auto& quads = image.device->transceivers.quads;
+    networks.push_back({{"k", k}, {"slr", k < quads.size() ? quads[k].region : ""}});
+    network_layers.push_back("networklayer_" + std::to_string(k));
+  }
+  for (std::uint32_t k = 0; k < top.connectors && !top.udp; ++k) {
+    const std::string cable = image.image + "_cable" + std::to_string(k);
+    add_streams(k, 8 * generators::kLinkBytes, 0);
     const runtime::plan::Quad& quad = image.device->transceivers.quads[k];
     cables.push_back({{"k", k},
                       {"cable", cable},
@@ -240,7 +256,10 @@ json::object values_of(const VitisImage& image, const TopInterface& top) {
                          {"slr", in_one ? image.region : ""},
                          {"masters", std::move(masters)},
                          {"streams", std::move(streams)},
-                         {"links", top.connectors},
+                         {"links", cables.size()},
+                         {"network_count", network_layers.size()},
+                         {"network_layers", joined(network_layers, ",")},
+                         {"networks", std::move(networks)},
                          {"cables", std::move(cables)},
                          {"cable_units", joined(cable_units, ",")},
                          {"aurora", aurora_folder(image)},
@@ -251,10 +270,27 @@ json::object values_of(const VitisImage& image, const TopInterface& top) {
   return values;
 }
 
+/// Returns the reason why an FPGA image with links over UDP gets no Vitis folder, or an empty text.
+std::string udp_obstacle(const VitisImage& image) {
+  if (!image.top->udp) return "the image has link ports over UDP and over Aurora";
+  if (image.top->connectors > kMostNetworks)
+    return "the image has link ports over UDP on " + std::to_string(image.top->connectors) +
+           " connectors, but AMD's VNx example has kernels for " + std::to_string(kMostNetworks);
+  if (image.udp_ports > runtime::plan::abi::kMaxUdpPorts)
+    return "the image has " + std::to_string(image.udp_ports) +
+           " link ports over UDP, but the link table of such an image has " +
+           std::to_string(runtime::plan::abi::kMaxUdpPorts);
+  if (image.udp_credits > kMostUdpSlots)
+    return "the image has a channel over UDP with " + std::to_string(image.udp_credits) +
+           " credits, but a port in hardware takes at most " + std::to_string(kMostUdpSlots) +
+           "; a shorter latency_ns of the cable needs fewer";
+  return {};
+}
+
 /// Returns the reason why an FPGA image gets no Vitis folder, or an empty text if it gets a folder.
 std::string obstacle(const VitisImage& image) {
   if (!image.top) return "no generated SystemVerilog of one partition";
-  if (image.udp) return "the image has link ports over UDP, for which Millrace writes no Vitis files yet";
+  if (image.udp_credits > 0) return udp_obstacle(image);
   if (image.top->connectors == 0) return {};
   const runtime::plan::Transceivers& has = image.device->transceivers;
   if (has.lanes == 0)
@@ -278,6 +314,7 @@ std::string obstacle(const VitisImage& image) {
 Result<std::map<std::string, std::string>> emit_vitis(const std::vector<VitisImage>& images) {
   std::map<std::string, std::string> files;
   json::array built, auroras;
+  bool networks = false;
   std::string notes;
   std::map<std::string, std::vector<const VitisImage*>> needed_by;  // folder of an Aurora kernel -> images
   for (const VitisImage& image : images) {
@@ -291,7 +328,8 @@ Result<std::map<std::string, std::string>> emit_vitis(const std::vector<VitisIma
       return Error(ErrorCode::kInternal, image.partition + "_top has " + std::to_string(windows) +
                                              " register slaves; a kernel takes 1 to " +
                                              std::to_string(kMaxWindows));
-    if (top.connectors != 0) needed_by[aurora_folder(image)].push_back(&image);
+    networks = networks || top.udp;
+    if (top.connectors != 0 && !top.udp) needed_by[aurora_folder(image)].push_back(&image);
     const json::object values = values_of(image, top);
     const std::string folder = "vitis/" + image.image + "/";
     files[folder + "mr_axil_split.sv"] = library_text("shell/mr_axil_split.sv");
@@ -323,7 +361,7 @@ Result<std::map<std::string, std::string>> emit_vitis(const std::vector<VitisIma
     auroras.push_back({{"folder", name}, {"needed_by", std::move(names)}});
   }
   files["vitis/Makefile"] = fill(vitis_text("makefile"), {{"images", built}, {"auroras", auroras}});
-  files["vitis/README.md"] = fill(vitis_text("readme"), {{"notes", notes}});
+  files["vitis/README.md"] = fill(vitis_text("readme"), {{"notes", notes}, {"networks", networks}});
   return files;
 }
 

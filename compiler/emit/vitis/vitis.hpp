@@ -26,12 +26,14 @@ struct VitisImage {
   const runtime::plan::Device* device = nullptr;
   std::optional<TopInterface> top;  // the ports of module <partition>_top; none: no hardware was generated
   std::vector<PlacedInstances> placed = {};  // by region, if the partition spans several
-  bool udp = false;                          // whether a channel of the partition uses UDP
+  std::uint32_t udp_ports = 0;               // number of the partition's link ports over UDP
+  std::uint32_t udp_credits =
+      0;  // the most credits of a channel over UDP; 0: no channel of the partition uses UDP
 };
 
 /// Returns the files by their paths below the deployment ("vitis/image0/link.cfg" …), or no files if no device has a
 /// platform. An image with link ports is linked with a kernel around the vendor's Aurora core,
-/// "vitis/aurora_<device>/". The file `vitis/README.md` names the images that get no folder, with the reason.
+/// "vitis/aurora_<device>/", or with the UDP network layers of AMD's VNx example, which the user builds. The file `vitis/README.md` names the images that get no folder, with the reason.
 Result<std::map<std::string, std::string>> emit_vitis(const std::vector<VitisImage>& images);
 
 }  // namespace millrace::compiler::emit
