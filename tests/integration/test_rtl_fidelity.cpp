@@ -310,6 +310,22 @@ TEST_F(RtlFidelity, OutputsOfThreeCardsEqualTheReferenceWithAndWithoutStalls) {
   EXPECT_NE(text.out.find("initiation interval"), std::string::npos) << text.out;
 }
 
+/// Channels over UDP pass through the SystemVerilog of their links: packing, datagrams, CRCs, window and credit.
+TEST_F(RtlFidelity, TheHardwareOfUdpLinksCarriesTheFramesOfThreeCardsWithAndWithoutStalls) {
+  auto cluster = emulated_ring(3);
+  for (auto& cable : cluster.cables) cable.protocol = runtime::plan::CableProtocol::kUdp;
+  const fs::path deployment = directory_.path() / "udp";
+  deploy_rtl(program_, cluster, 3, deployment, kInterval, program_);
+  for (const std::string stall : {"0", "0.4"}) {
+    const Outcome outcome = verify(deployment, {"--json", "--frames", "6", "--stall", stall, "--seed", "9"});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err << outcome.out;
+    const json::value document = json::parse(outcome.out);
+    EXPECT_EQ(document.at("mismatches").to_number<int>(), 0);
+    EXPECT_GE(document.at("udp_links").as_array().size(), 2U) << outcome.out;
+    EXPECT_TRUE(document.at("links").as_array().empty()) << "no link is only modelled: " << outcome.out;
+  }
+}
+
 TEST_F(RtlFidelity, VerifyDetectsWrongHardwareAndNamesThePort) {
   const fs::path deployment = directory_.path() / "wrong";
   deploy_rtl(program_, emulated_ring(3), 1, deployment, kInterval, skip_program(3, 2, 77));

@@ -14,6 +14,7 @@
 #include "runtime/plan/parameters.hpp"
 #include "runtime/rtl/build.hpp"
 #include "runtime/rtl/executor.hpp"
+#include "tools/cli/verify_udp.hpp"
 
 namespace millrace::cli {
 
@@ -54,7 +55,23 @@ class Run {
                     runtime::pipeline::bind_endpoints(plan_, deployment_.records, cluster,
                                                       [](const plan::ClusterCard&) { return true; }));
     out_.cards = binding.cards.size();
-    for (const auto& bound : binding.channels) MILLRACE_TRY(add_channel(bound, binding, cluster));
+    std::map<const plan::Cable*, std::size_t> loads;  // cable -> number of channels
+    for (const auto& bound : binding.channels) ++loads[cable_of(bound, binding, cluster)];
+    for (const auto& bound : binding.channels) {
+      const plan::Channel& channel = plan_.channels[bound.channel];
+      const plan::Cable* const cable = cable_of(bound, binding, cluster);
+      if (cable == nullptr)
+        return Error(ErrorCode::kInternal, "channel '" + channel.name + "' was bound to no cable");
+      if (has_udp_hardware(channel) && loads.at(cable) == 1) {
+        MILLRACE_TRY(add_udp_channel(channel, *cable, options));
+      } else {
+        add_channel(channel, *cable, cluster.cards[binding.cards[bound.producer].card].name);
+      }
+      linked_.insert({channel.consumer.partition, channel.consumer.port});
+      slowest_channel_ = std::max(slowest_channel_, cycles_of(channel, *cable));
+      // Add 2: one cycle until the last packet starts, and one until the packet's last word leaves.
+      hops_ += std::ceil(cycles_of(channel, *cable) + cable->latency_ns * system_.clock_mhz() / 1000) + 2;
+    }
     for (const plan::Channel& channel : plan_.channels) {
       const Key consumer{channel.consumer.partition, channel.consumer.port};
       sources_[consumer] = {channel.producer.partition, channel.producer.port};
@@ -92,9 +109,10 @@ class Run {
     out_.stall = command_.stall;
     out_.clock_mhz = system_.clock_mhz();
     out_.cycles = system_.cycles();
-    out_.channels = system_.channels();
+    for (const auto& channel : system_.channels())
+      if (!channel.cable.empty()) out_.channels.push_back(channel);
     out_.standstill = system_.standstill();
-    for (std::size_t p = 0; p < system_.partitions(); ++p) out_.partitions.push_back(report_partition(p));
+    for (std::size_t p = 0; p < designs_.size(); ++p) out_.partitions.push_back(report_partition(p));
     measure_system();
     predict_system();
   }
@@ -125,33 +143,62 @@ class Run {
     return {};
   }
 
-  Status add_channel(const runtime::pipeline::BoundChannel& bound, const runtime::pipeline::Binding& binding,
-                     const plan::Cluster& cluster) {
-    const plan::Channel& channel = plan_.channels[bound.channel];
+  /// Returns the cable that a channel was bound to.
+  const plan::Cable* cable_of(const runtime::pipeline::BoundChannel& bound,
+                              const runtime::pipeline::Binding& binding, const plan::Cluster& cluster) const {
     const auto& sender = binding.cards[bound.producer];
     const auto row = std::find_if(sender.links.begin(), sender.links.end(),
                                   [&](const auto& link) { return link.row_index == bound.producer_row; });
     const std::string& card = cluster.cards[sender.card].name;
-    for (const plan::Cable& cable : cluster.cables) {
-      const auto is_here = [&](const plan::CableEnd& end) {
-        return end.card == card && end.connector == row->row.connector;
-      };
-      if (!is_here(cable.a) && !is_here(cable.b)) continue;
-      const auto [place, fresh] = cables_.try_emplace({cable.name, card}, 0);
-      if (fresh)
-        place->second =
-            system_.add_cable(cable.name + " from " + card, rate_of(channel, cable), cable.latency_ns);
-      const Key producer{channel.producer.partition, channel.producer.port},
-          consumer{channel.consumer.partition, channel.consumer.port};
-      system_.add_channel(channel.name, ends_out_.at(producer), ends_in_.at(consumer), place->second,
-                          {channel.packet_bytes, channel.credits});
-      linked_.insert(consumer);
-      slowest_channel_ = std::max(slowest_channel_, cycles_of(channel, cable));
-      // Add 2: one cycle until the last packet starts, and one until the packet's last word leaves.
-      hops_ += std::ceil(cycles_of(channel, cable) + cable.latency_ns * system_.clock_mhz() / 1000) + 2;
-      return {};
-    }
-    return Error(ErrorCode::kInternal, "channel '" + channel.name + "' was bound to no cable");
+    for (const plan::Cable& cable : cluster.cables)
+      for (const plan::CableEnd* const end : {&cable.a, &cable.b})
+        if (end->card == card && end->connector == row->row.connector) return &cable;
+    return nullptr;
+  }
+
+  /// Adds a channel of a card as a model of its packets.
+  void add_channel(const plan::Channel& channel, const plan::Cable& cable, const std::string& card) {
+    const auto [place, fresh] = cables_.try_emplace({cable.name, card}, 0);
+    if (fresh)
+      place->second =
+          system_.add_cable(cable.name + " from " + card, rate_of(channel, cable), cable.latency_ns);
+    system_.add_channel(channel.name, ends_out_.at({channel.producer.partition, channel.producer.port}),
+                        ends_in_.at({channel.consumer.partition, channel.consumer.port}), place->second,
+                        {channel.packet_bytes, channel.credits});
+  }
+
+  /// Adds a channel over UDP as SystemVerilog, which is one more part of the system. Wires without limits join this part
+  /// with the partitions.
+  Status add_udp_channel(const plan::Channel& channel, const plan::Cable& cable,
+                         const rtl::BuildOptions& options) {
+    constexpr double kWireGigabits = 1e6;
+    constexpr std::uint32_t kWireBytes = 64, kWireCredits = 1U << 20U;
+    const End producer = ends_out_.at({channel.producer.partition, channel.producer.port}),
+              consumer = ends_in_.at({channel.consumer.partition, channel.consumer.port});
+    MILLRACE_ASSIGN(const rtl::Source sender,
+                    rtl::read_source(deployment_.directory, channel.producer.partition));
+    MILLRACE_ASSIGN(const rtl::Source receiver,
+                    rtl::read_source(deployment_.directory, channel.consumer.partition));
+    const rtl::Port &from = sender.design.outputs.at(producer.port),
+                    &to = receiver.design.inputs.at(consumer.port);
+    const double clock = system_.clock_mhz(producer.partition);
+    const std::size_t number = out_.udp_channels.size();
+    MILLRACE_ASSIGN(const rtl::Source source,
+                    udp_channel_source(sender, receiver, from, to, channel, cable, clock, number));
+    MILLRACE_ASSIGN(const Cache cache, Cache::open());
+    MILLRACE_ASSIGN(const rtl::Toolchain tools, rtl::Toolchain::find());
+    MILLRACE_ASSIGN(const auto entry, rtl::build_simulation(cache, tools, source, options));
+    MILLRACE_ASSIGN(auto simulation, rtl::Simulation::open(entry, command_.seed + designs_.size() + number));
+    const std::size_t place = system_.add_partition(channel.name, std::move(simulation), clock);
+    const auto wire = [&](End output, End input, const rtl::Port& port) {
+      const auto beat = static_cast<std::uint32_t>((port.beat_bits() + 7) / 8);
+      system_.add_channel({}, output, input, system_.add_cable({}, kWireGigabits, 0),
+                          {std::max(kWireBytes, 8 * beat), kWireCredits});
+    };
+    wire(producer, {place, 0}, from);
+    wire({place, 0}, consumer, to);
+    out_.udp_channels.push_back(channel.name);
+    return {};
   }
 
   /// Returns the rate of a channel's cable in Gbit/s. A packed image can have another clock than the cluster's device, and
@@ -202,7 +249,8 @@ class Run {
 
   /// Compares one output of a card partition with the reference, stores it, and continues the host's work on the frame.
   void take(End end, std::uint64_t frame, const Buffer& packed) {
-    if (frame >= frames_.inputs.size()) return;
+    const bool is_link = end.partition >= card_partitions_.size();
+    if (frame >= frames_.inputs.size() || is_link) return;
     ++given_;
     const plan::Partition& partition = *card_partitions_[end.partition];
     const plan::Port& port = partition.outputs[end.port];

@@ -64,7 +64,8 @@ struct RtlFindings {
   RtlCycles predicted;            // its interval is that of the slowest partition or cable
   bool latency_is_bound = false;  // the predicted latency sums all partitions and cables: an upper bound
   std::vector<RtlPartition> partitions;
-  std::vector<runtime::rtl::System::ChannelReport> channels;
+  std::vector<runtime::rtl::System::ChannelReport> channels;  // those that are modelled
+  std::vector<std::string> udp_channels;  // names of the channels over UDP whose link hardware was simulated
   std::optional<runtime::rtl::Standstill> standstill;
 
   /// Whether the FIFOs are deep enough: the measured interval is at most 1 % longer than the predicted one.

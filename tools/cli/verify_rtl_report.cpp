@@ -149,6 +149,7 @@ void add_json(const RtlFindings& findings, json::object& document) {
                      {"starved_cycles", channel.starved_cycles},
                      {"cable_busy", channel.cable_busy}});
   document["links"] = std::move(links);
+  document["udp_links"] = json::value_from(findings.udp_channels);
   const auto sufficient = findings.reaches_interval();
   document["fifos"] = {{"streams", count_streams(findings)},
                        {"sufficient", sufficient ? json::value(*sufficient) : json::value()},
@@ -197,6 +198,8 @@ void print_text(const RtlFindings& findings, std::ostream& out) {
         << " packets, cable busy " << busy << " %, " << grouped(channel.starved_cycles)
         << " cycles without credit\n";
   }
+  for (const std::string& channel : findings.udp_channels)
+    out << "  " << channel << ": the SystemVerilog of its UDP link was simulated, too\n";
   const auto sufficient = findings.reaches_interval();
   const auto wasteful = findings.wasteful_streams();
   if (!findings.standstill && sufficient)

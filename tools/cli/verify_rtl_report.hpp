@@ -12,7 +12,8 @@
 //     layers[]: name, multiply_accumulates, dsp (predicted), busy_cycles (cycles per frame in which the
 //       multipliers accept operands), predicted_busy_cycles, macs_per_dsp_cycle
 //     macs_per_dsp_cycle: interval (averaged over the measured interval), busy (averaged over busy_cycles)
-//   links[]: channel, cable, packets, bits, starved_cycles, cable_busy (0..1)
+//   links[]: channel, cable, packets, bits, starved_cycles, cable_busy (0..1), for channels whose links are modelled
+//   udp_links[]: names of the channels over UDP whose link hardware was simulated
 //   fifos: streams, sufficient (null if stalls were injected), wasteful (names)
 //   standstill: null, or cycle and streams (names)
 // An interval is the time between the last output words of successive frames. The latency is that of the
