@@ -124,7 +124,7 @@ struct End {
         sender(cable->end().add_sender(0, kBytes, kCredits, {})),
         receiver(cable->end().add_receiver(0, kBytes, kCredits, {})) {}
 
-  void start(const SocketAddress& peer) {
+  void start(const millrace::SocketAddress& peer) {
     cable->set_peer(peer);
     receiver.start(1, 0);
     sender.start(1, 0, Clock::now());
