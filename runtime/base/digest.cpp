@@ -46,6 +46,10 @@ std::string to_hex(std::span<const std::byte> bytes) {
   return text;
 }
 
+bool is_sha256_hex(std::string_view text) {
+  return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
 std::string sha256_hex(std::span<const std::byte> bytes) {
   return to_hex(Sha256().update(bytes).finish());
 }

@@ -32,4 +32,7 @@ std::string sha256_hex(std::span<const std::byte> bytes);
 std::string sha256_hex(std::string_view text);
 std::string to_hex(std::span<const std::byte> bytes);
 
+/// Whether the text has the form of a digest that sha256_hex() returns.
+bool is_sha256_hex(std::string_view text);
+
 }  // namespace millrace

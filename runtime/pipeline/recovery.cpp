@@ -59,7 +59,10 @@ Status Engine::start(const CardSource& source) {
   for (std::uint32_t position = 0; position < fleet_.size(); ++position) {
     card_threads_[position].thread = std::thread([this, position] { card_loop(position); });
   }
-  if (!prove() && !prove_after_reset()) return Error(ErrorCode::kEnvironment, lost_reason_);
+  if (!prove() && !prove_after_reset()) {
+    const std::lock_guard lock(mutex_);  // the cards' threads run
+    return Error(ErrorCode::kEnvironment, lost_reason_);
+  }
   bring_up_time_ = Clock::now() - begin;
   recovery_thread_ = std::thread([this] { run_recovery(); });
   observer_.emplace(fleet_);

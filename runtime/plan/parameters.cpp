@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/program/parameters.hpp"
+#include "runtime/base/digest.hpp"
 #include "runtime/plan/image.hpp"
 
 namespace millrace::runtime::plan {
@@ -31,10 +32,6 @@ Error bad_parameters(const std::string& why) {
 
 std::uint64_t aligned(std::uint64_t size, std::uint64_t to) {
   return (size + to - 1) / to * to;
-}
-
-bool is_digest(const std::string& text) {
-  return text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
 }  // namespace
@@ -73,7 +70,7 @@ Result<ParameterHeader> read_parameter_header(std::span<const std::byte> bytes) 
                                               "; compile the model again");
   ParameterHeader out;
   out.topology.assign(header.topology.data(), header.topology.size());
-  if (!is_digest(out.topology)) return bad_parameters("topology is no sha256");
+  if (!is_sha256_hex(out.topology)) return bad_parameters("topology is no sha256");
   constexpr const char* kNames[] = {"program", "load", "streamed"};
   std::uint64_t end = kParameterAlignment;
   ParameterSection* const sections[] = {&out.program, &out.load, &out.streamed};

@@ -9,6 +9,7 @@
 
 #include "kernels/program/packing.hpp"
 #include "kernels/program/parameters.hpp"
+#include "runtime/base/digest.hpp"
 #include "runtime/base/text.hpp"
 #include "runtime/plan/deployment.hpp"
 #include "runtime/plan/image.hpp"
@@ -363,7 +364,10 @@ Status check_known_answer(const Deployment& deployment) {
     if (known.inputs[i].lowest > known.inputs[i].highest || !std::isfinite(known.inputs[i].step))
       return bad_deployment(where, "lowest must not be above highest, and step must be finite");
   }
+  if (known.results.empty()) return bad_deployment("known_answer.results", "there is none");
   for (const KnownAnswer::Result& result : known.results) {
+    if (!is_sha256_hex(result.sha256))
+      return bad_deployment("known_answer.results", "'" + result.sha256 + "' is no SHA-256 digest");
     const bool read =
         std::any_of(deployment.channels.begin(), deployment.channels.end(), [&](const Channel& channel) {
           return channel.producer == result.port && passes_hosts(channel.transport);

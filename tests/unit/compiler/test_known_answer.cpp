@@ -105,6 +105,8 @@ TEST(KnownAnswer, IsRefusedIfItContradictsThePlan) {
   refused([](KnownAnswer& known) { known.inputs.clear(); }, "known_answer.inputs");
   refused([](KnownAnswer& known) { known.inputs[0].lowest = known.inputs[0].highest + 1; }, "lowest");
   refused([](KnownAnswer& known) { known.results[0].port.port = "out9"; }, "'part0.out9'");
+  refused([](KnownAnswer& known) { known.results[0].sha256.pop_back(); }, "is no SHA-256 digest");
+  refused([](KnownAnswer& known) { known.results.clear(); }, "known_answer.results: there is none");
 }
 
 TEST(KnownAnswer, SurvivesJson) {
