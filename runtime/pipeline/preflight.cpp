@@ -1,6 +1,7 @@
 #include "runtime/pipeline/preflight.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <future>
 #include <memory>
 #include <optional>
@@ -156,6 +157,7 @@ void Check::add_replica(std::unique_ptr<Fleet> fleet) {
     };
     channel.cable = static_cast<std::size_t>(
         std::find_if(cluster_.cables.begin(), cluster_.cables.end(), ends_here) - cluster_.cables.begin());
+    assert(channel.cable < result_.cables.size());
     ++result_.cables[channel.cable].channels;
     members_[channel.from.member].sending.push_back(channel.from.row);
     members_[channel.to.member].receiving.push_back(channel.to.row);

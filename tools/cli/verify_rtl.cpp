@@ -62,7 +62,7 @@ class Run {
       const plan::Cable* const cable = cable_of(bound, binding, cluster);
       if (cable == nullptr)
         return Error(ErrorCode::kInternal, "channel '" + channel.name + "' was bound to no cable");
-      if (has_udp_hardware(channel) && loads.at(cable) == 1) {
+      if (loads.at(cable) == 1 && has_udp_hardware(plan_, channel, *cable, system_.clock_mhz())) {
         MILLRACE_TRY(add_udp_channel(channel, *cable, options));
       } else {
         add_channel(channel, *cable, cluster.cards[binding.cards[bound.producer].card].name);

@@ -23,6 +23,9 @@ namespace {
 
 constexpr std::uint32_t kMostSlots = 64;  // of mr_udp_send and mr_udp_receive
 constexpr std::uint32_t kWordBytes = 64;  // of the streams of a UDP network layer
+// The simulated cable has a register for each cycle of its latency, and counts 65,536ths of a cycle in 32 bits.
+constexpr double kMostLatencyCycles = 1 << 16;
+constexpr double kMostCyclesOfByte = 1 << 14;
 
 std::string filled(std::string text, const std::map<std::string, std::string>& values) {
   for (const auto& [name, value] : values) {
@@ -47,10 +50,21 @@ json::object port_json(const rtl::Port& port, const char* name) {
 
 }  // namespace
 
-bool has_udp_hardware(const plan::Channel& channel) {
+bool has_udp_hardware(const plan::Deployment& plan, const plan::Channel& channel, const plan::Cable& cable,
+                      double clock_mhz) {
+  const auto has_other_links = [&](const std::string& partition) {
+    return std::any_of(plan.channels.begin(), plan.channels.end(), [&](const plan::Channel& other) {
+      return other.transport == plan::Transport::kAurora &&
+             (other.producer.partition == partition || other.consumer.partition == partition);
+    });
+  };
   const bool cuts_at_words =
       channel.packet_bytes % kWordBytes == 0 || channel.packet_bytes >= channel.frame_bytes;
-  return channel.transport == plan::Transport::kUdp && channel.credits <= kMostSlots && cuts_at_words;
+  const bool fits_cable = cable.latency_ns * clock_mhz / 1000 <= kMostLatencyCycles &&
+                          8 * clock_mhz / (cable.gigabits_per_second * 1000) <= kMostCyclesOfByte;
+  return channel.transport == plan::Transport::kUdp && channel.credits <= kMostSlots && cuts_at_words &&
+         fits_cable && !has_other_links(channel.producer.partition) &&
+         !has_other_links(channel.consumer.partition);
 }
 
 Result<rtl::Source> udp_channel_source(const rtl::Source& sender, const rtl::Source& receiver,

@@ -11,8 +11,11 @@
 
 namespace millrace::cli {
 
-/// Whether the link ports of hardware can carry the channel: a port over UDP has a window of 64 packets.
-bool has_udp_hardware(const runtime::plan::Channel& channel);
+/// Whether the channel can be simulated as hardware: it is over UDP and has at most 64 credits, its packets are whole words,
+/// both partitions have no links over Aurora (their deployment has no UDP modules otherwise), and the cable is neither too
+/// slow nor too long to simulate.
+bool has_udp_hardware(const runtime::plan::Deployment& plan, const runtime::plan::Channel& channel,
+                      const runtime::plan::Cable& cable, double clock_mhz);
 
 /// Returns a channel over UDP as the source of a simulation with an input (of the sending card) and an output (of the
 /// receiving card). `sender` and `receiver` are the two partitions, which bring the modules of their links; `from` and `to`
